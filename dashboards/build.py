@@ -1,8 +1,8 @@
 """Build all dashboards as JSON for Grafana 12. The JSON should also work in other versions from 10 on.
 
-kafka-health generate          writes dashboards/out, with addresses for an installation on a single machine
+kafka-health generate          writes dashboards/out, with addresses for an installation on a single machine.
 kafka-health dashboards push   sends all dashboards to a Grafana, with the addresses and `[review] slo_target` of your
-                               settings
+                               settings.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
 def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:
     """Return two links: one to a dashboard that shows only one client, one to this client's page.
 
-    `field`: `__field.labels` for links from a series, `__data.fields` for links from a table row.
+    Set `field` to `__field.labels` for links from a series, and to `__data.fields` for links from a table row.
     """
     labels = tuple(label for label in CLIENT if label != "host")
     evidence = "&".join(f"{label}=${{{field}.{label}:percentencode}}" for label in labels)
@@ -216,7 +216,7 @@ def to_group() -> list[Builder[model.DashboardLink]]:
 def to_service(field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:
     """Return a link to the overview of a service.
 
-    `field`: `__field.labels` for a link from a series, `__data.fields` for a link from a table row.
+    Set `field` to `__field.labels` for a link from a series, and to `__data.fields` for a link from a table row.
     """
     return [_link("Clients of this service", _narrowed(dashboard_uid("overview"), field, ("service",)))]
 

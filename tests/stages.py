@@ -97,7 +97,7 @@ STAGES: Mapping[str, Stage] = {
     ),
     "laws": _layer(
         "laws",
-        "rules for all parts: imports, errors, failure modes, pages, the golden matrix",
+        "rules for all parts: imports, errors, failure modes, pages, and the verdicts on recordings and hand-made data",
         _budgets(60, 60, 60),
     ),
     "unit": _layer(

@@ -21,8 +21,8 @@ _BY_SERVICE = listed((*KEPT, "service"))
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
     """Return two queries on `metric`: for the clients with the worst values, and for the best clients of services.
 
-    The second query ranks services by the value of their best client, and selects the _BEST services with the worst
-    values.
+    The second query ranks services by the value of their best client, and selects the services with the worst values
+    (at most `_BEST` services).
     """
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [

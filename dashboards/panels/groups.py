@@ -21,8 +21,8 @@ def in_trouble(width: int = 4) -> Panel:
         "Groups in trouble",
         "Groups that make no progress, have stopped committing, or went back to an earlier offset. Any such group is "
         "bad. What to do: check whether its members run and poll. Alerts: KafkaClientLagStalled, "
-        "KafkaClientLagStopped, KafkaClientLagRewound. Groups that only fall behind are not included "
-        "(alert: KafkaClientLagGrowing).",
+        "KafkaClientLagStopped, KafkaClientLagRewound. Groups that only fall behind are not included; the "
+        "alert KafkaClientLagGrowing reports them.",
         f'count(max by ({_BY}) (kafka_consumergroup_group_status{{status=~"{_TROUBLE}", {OF_GROUP}}}))\n'
         f"or\n0 * max(kafka_consumergroup_group_status{{{OF_GROUP}}})",
         "none",
@@ -66,9 +66,9 @@ def states() -> Panel:
     return timeline(
         203,
         "State of each group",
-        f"The {WORST} worst groups. Blue is fine (OK, IDLE). Yellow falls behind (WARN). Dark red is bad: the group "
-        "makes no progress (STALL), has stopped committing (STOP) or went back to an earlier offset (REWIND). What to "
-        "do: check whether the group's members run and poll. Alerts: KafkaClientLag….",
+        f"The {WORST} worst groups. Blue: the group is fine (OK, IDLE). Yellow: the group falls behind (WARN). Dark "
+        "red is bad: the group makes no progress (STALL), has stopped committing (STOP) or went back to an earlier "
+        "offset (REWIND). What to do: check whether the group's members run and poll. Alerts: KafkaClientLag….",
         Query(worst("\nor\n".join(parts), _BY), _GROUP),
         lag_words(),
         nothing="no groups",

@@ -72,7 +72,7 @@ def last_seen(kinds: Iterable[str], width: int = 12, among: str = "") -> Panel:
         "Time since its last data",
         "Time since the newest data of a client. High is bad: the client or its reporter has stopped. A time up to the "
         "client's reporting interval is normal. What to do: check whether the process runs, then whether its metrics "
-        "reach the monitor's input topic. Alert: KafkaClientHealthInputSilent, if no client reports.",
+        "reach the monitor's input topic. Alert: KafkaClientHealthInputSilent fires if no client reports.",
         [Query(f"time() - {silent}", LEGEND)],
         CLOCK,
         width=width,
@@ -279,7 +279,7 @@ def latency_by_broker(width: int = 12) -> Panel:
     return chart(
         124,
         "Slowest brokers",
-        "Average response time of each broker: the largest value among the producers for which it is the "
+        "For each broker, the largest average response time that a producer reports. Each producer reports only its "
         "slowest broker. High is bad: the broker, its disk or the network to it is slow. What to do: check that broker "
         "first. No alert on this value.",
         [

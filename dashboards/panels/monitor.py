@@ -101,8 +101,9 @@ def _strip() -> Sequence[Panel]:
             1,
             "Monitor",
             "Whether Prometheus reaches the monitor. Down is bad: verdicts are not updated. What to do: read the "
-            "monitor's log and restart the monitor. Alerts: KafkaClientHealthMonitorDown; KafkaClientHealthRestarting "
-            "if the monitor ends repeatedly; KafkaClientHealthNameTaken if two monitors have the same name.",
+            "monitor's log and restart the monitor. Alerts: KafkaClientHealthMonitorDown fires if the monitor is down, "
+            "KafkaClientHealthRestarting if it ends repeatedly, KafkaClientHealthNameTaken if two monitors have the "
+            "same name.",
             'min(up{job="kafka-client-health-monitor"})',
             "none",
             mappings=up_words(),
@@ -122,8 +123,9 @@ def _strip() -> Sequence[Panel]:
             3,
             "Exporter",
             "Whether the exporter has read its whole topic and reaches Kafka. Down is bad: the data is old or "
-            "incomplete. What to do: open the exporter's /healthz. Alerts: KafkaClientHealthExporterBlind; if only one "
-            "of several exporters fails, KafkaClientHealthReplicaBlind or KafkaClientHealthTargetDown.",
+            "incomplete. What to do: open the exporter's /healthz. Alerts: KafkaClientHealthExporterBlind fires if "
+            "every exporter of a shard answers, but with old or incomplete data. KafkaClientHealthReplicaBlind or "
+            "KafkaClientHealthTargetDown fires if only one of several exporters fails.",
             f"min(max by ({listed((*KEPT, 'shard'))}) ({_P}_exporter_up{{{OF_KEPT}}}))",
             "none",
             mappings=up_words(),
@@ -175,8 +177,9 @@ def _input() -> Sequence[Panel]:
             11,
             "Age of the newest event",
             "Age of the newest event that was read from each topic. High is bad: data is missing or late. A topic of "
-            "logs may be empty while everything is well. Alerts: KafkaClientHealthFallingBehind (lower dashed line), "
-            "KafkaClientHealthInputSilent (upper line).",
+            "logs may be empty while everything is well. Alerts: KafkaClientHealthFallingBehind fires above the lower "
+            "dashed line if unread records wait, KafkaClientHealthInputSilent above the upper dashed line if no unread "
+            "record waits.",
             [
                 _each(
                     "source_topic, of",
@@ -191,8 +194,9 @@ def _input() -> Sequence[Panel]:
             12,
             "Records read",
             "Records per second from each input topic. A fall to 0 is bad. What to do: check the programs that write "
-            "to the topic. Alerts: KafkaClientHealthInputSilent, KafkaClientHealthInputMissing (there is no such "
-            "topic), KafkaClientHealthNothingArrived (nothing has ever arrived).",
+            "to the topic. Alerts: KafkaClientHealthInputSilent fires if no more records arrive, "
+            "KafkaClientHealthInputMissing if there is no such topic, KafkaClientHealthNothingArrived if metrics of "
+            "clients have never arrived.",
             [_each("source_topic", lambda by: _rate(by, "records_read_total"))],
             "recps",
         ),
@@ -236,8 +240,8 @@ def _work() -> Sequence[Panel]:
             22,
             "Clients in the state",
             "Number of clients in the state that the monitor keeps. A number that rises for days is bad: some clients "
-            "get a new name at each start. What to do: give clients stable ids, or the monitor more memory. Alert if a "
-            "limit is reached: KafkaClientHealthLimitReached.",
+            "get a new name at each start. What to do: give clients stable ids, or the monitor more memory. Alert: "
+            "KafkaClientHealthLimitReached fires if a limit is reached.",
             [_each("query", lambda by: f"max by ({by}) ({_P}_state_rows{{{OF_KEPT}}})")],
             "short",
         ),
@@ -281,8 +285,9 @@ def _left_out() -> Sequence[Panel]:
             31,
             "Records rejected, by reason",
             "Records per second that the monitor rejects, by reason. Any rejected record is bad. What to do: read the "
-            "records on the topic of rejects. Alerts: KafkaClientHealthRejectsRising, KafkaClientHealthRecordSkipped "
-            "(reason fatal), KafkaClientHealthJudgementFailed (reason step-failed).",
+            "records on the topic of rejects. Alerts: KafkaClientHealthRejectsRising fires if the monitor rejects many "
+            "records, KafkaClientHealthRecordSkipped for the reason 'fatal', KafkaClientHealthJudgementFailed for the "
+            "reason 'step-failed'.",
             [_each("reason", lambda by: _rate(by, "records_rejected_total"))],
             "recps",
             nothing=NONE,

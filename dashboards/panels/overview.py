@@ -67,9 +67,8 @@ def _strip() -> Sequence[Panel]:
             "Reporting",
             "Number of the service's clients that report. It is bad if you run more clients than this: the others are "
             "not monitored. What to do: check that their reporter or agent writes to the monitor's input topic. "
-            "Alerts, when reports stop: KafkaClientHealthInputSilent (on a topic), KafkaClientServiceSilent (of a "
-            "service), KafkaClientFleetServicesSilent (of many services), KafkaClientFleetSilent (of nearly all "
-            "clients).",
+            "Alerts: if reports stop, KafkaClientHealthInputSilent fires for a topic, KafkaClientServiceSilent for a "
+            "service, KafkaClientFleetServicesSilent for many services, KafkaClientFleetSilent for nearly all clients.",
             f"sum({_PRESENT}{{{OF_SERVICE}}})",
             "none",
             nothing="no clients",
@@ -80,9 +79,9 @@ def _strip() -> Sequence[Panel]:
         number(
             6,
             "Alerts firing",
-            "Firing alerts of this monitor, without KafkaClientHealthWatchdog, which always fires. If even that alert "
-            "is missing, Prometheus has not loaded our rules, and no number is shown. What to do: follow the runbook "
-            "of each alert in the list below.",
+            "Firing alerts of this monitor, without KafkaClientHealthWatchdog, which always fires. If "
+            "KafkaClientHealthWatchdog does not fire, Prometheus has not loaded our rules, and no number is shown. "
+            "What to do: follow the runbook of each alert in the list below.",
             f"(count({_FIRING}) or vector(0))\nand on ()\n{_HEARTBEAT}",
             "none",
             above={1: WARNING},
@@ -132,8 +131,8 @@ def _by_service() -> Panel:
         22,
         "Unhealthy clients by service",
         f"Clients with a suspected or confirmed failure, for the {WORST} worst services. Any such client is bad. What "
-        "to do: choose the service at the top of the page. Alerts: KafkaClientErrorBudgetBurn if failures last, "
-        "KafkaClientServiceWorse if more clients fail while an older alert is open.",
+        "to do: choose the service at the top of the page. Alerts: KafkaClientErrorBudgetBurn fires if failures "
+        "last, KafkaClientServiceWorse if more clients fail while an older alert is open.",
         [
             Query(
                 worst(f"sum by ({_BY_SERVICE}) ({_UNHEALTHY}{{{OF_SERVICE}}}) > 0", _BY_SERVICE, zeros=True),
@@ -153,8 +152,8 @@ def _clients() -> Panel:
         30,
         "Clients",
         f"The {_ROWS} clients with the oldest data, their library and version, and the time of their last data. "
-        "Choose a service to see only its clients. Old versions lack metrics that some verdicts need. Alert if an "
-        "input topic is silent: KafkaClientHealthInputSilent.",
+        "Choose a service to see only its clients. Old versions lack metrics that some verdicts need. Alert: "
+        "KafkaClientHealthInputSilent fires if an input topic receives no data.",
         {
             "last data": (
                 f"bottomk({_ROWS}, max by ({BY_CLIENT}) ({seen})) * 1000\n"
@@ -207,9 +206,9 @@ def _services() -> Panel:
         "Services",
         "Number of each service's clients by status, and the service's worst value of each measurement. Clients "
         "that have no series in the metrics are included. Clients that have gone are listed on the status page, under "
-        "Fleet. What to do: click a service for its clients. Alerts: KafkaClientServiceSilent if no client is left, "
-        "KafkaClientServiceNotJudged if none is judged, KafkaClientFleetNotJudged if a third of all clients is not "
-        "judged.",
+        "Fleet. What to do: click a service for its clients. Alerts: KafkaClientServiceSilent fires if few or no "
+        "clients report, KafkaClientServiceNotJudged if no client of a service is judged, KafkaClientFleetNotJudged if "
+        "a third of all clients is not judged.",
         {
             "confirmed": (verdicts.clients("confirmed", by), "none"),
             "suspected": (verdicts.clients("suspected", by), "none"),

@@ -31,7 +31,7 @@ def page() -> Page:
     return Page(
         name="review",
         title="Kafka clients: weekly review",
-        description="For how much of the observed time clients were healthy, and what the error budget was spent on.",
+        description="The share of the observed time in which clients were healthy, and what spent the error budget.",
         variables=("service", "slo_target"),
         since="now-7d",
         refresh="",
@@ -49,7 +49,7 @@ def _strip() -> Sequence[Panel]:
             "Healthy client-minutes",
             "Share of the client-minutes in the chosen time range that were healthy (no failure suspected or "
             "confirmed). A share below the panel Target is bad. What to do: see which service and failure mode spent "
-            "the error budget. Alert: KafkaClientErrorBudgetBurn, which counts only confirmed failures.",
+            "the error budget. Alert: KafkaClientErrorBudgetBurn counts only confirmed failures.",
             f"1 - ({_unhealthy_share()})",
             "percentunit",
             nothing="nothing observed",
@@ -69,7 +69,7 @@ def _strip() -> Sequence[Panel]:
             "Error budget spent",
             "Unhealthy client-minutes (failure suspected or confirmed) as a share of the unhealthy client-minutes that "
             "the target allows. At 1 the error budget is spent. What to do then: work on reliability before features. "
-            "Alert: KafkaClientErrorBudgetBurn, which counts only confirmed failures.",
+            "Alert: KafkaClientErrorBudgetBurn counts only confirmed failures.",
             f"({_unhealthy_share()}) / (1 - $slo_target)",
             "percentunit",
             above={1: CRITICAL},

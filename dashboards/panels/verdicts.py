@@ -72,8 +72,9 @@ def confirmed(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
     return number(
         id_,
         "Confirmed",
-        "Clients with a confirmed failure. Any such client is bad. What to do: find it in the table of unhealthy "
-        "clients, and follow the runbook of the failure mode. Alert: the failure mode's alert, which pages somebody.",
+        "Clients with a confirmed failure. Any such client is bad. What to do: find the client in the table of "
+        "unhealthy clients, and follow the runbook of the failure mode. Alert: the failure mode's alert, which pages "
+        "somebody.",
         _count("confirmed", mode),
         "none",
         above={1: CRITICAL},

@@ -188,7 +188,7 @@ _STEADY = DemoClient(
 
 
 def _control(base: DemoClient, name: str, help: str, **options: str) -> DemoClient:
-    """Return a healthy client: `base` with these options (`_` in an option's name stands for a dot)."""
+    """Return a healthy client: a copy of `base` with these options. A `_` in an option's name means a dot."""
     changed = {key.replace("_", "."): value for key, value in options.items()}
     return replace(
         base,

@@ -46,8 +46,8 @@ _DURABLE: Mapping[str, str] = {
 class Cluster:
     """Three nodes with data and logs in folders below `folder`.
 
-    `telemetry_to`: the brokers to which each node's plugin writes pushed metrics. '' means the node itself; None
-    means no plugin. `jar_set`: the set of jars that the nodes have at first, before an upgrade.
+    `telemetry_to`: the brokers to which each node's plugin writes pushed metrics; '' for the node itself, None for
+    nodes without the plugin. `jar_set`: the set of jars that the nodes have at first, before an upgrade.
     """
 
     def __init__(self, folder: Path, telemetry_to: str | None = None, jar_set: str = _NEWEST) -> None:

@@ -15,7 +15,7 @@ LOG4J_1 = ("ch.qos.reload4j:reload4j:1.2.26", "org.slf4j:slf4j-reload4j:1.7.36")
 SETS.update(
     {
         "broker": JarSet(("org.apache.kafka:kafka_2.13:4.4.0", *LOG4J_1)),
-        # Only ZooKeeper, which these brokers do not use, needs Netty.
+        # Netty is left out, because only ZooKeeper needs Netty, and these brokers run without ZooKeeper.
         "broker-3.9": JarSet(("org.apache.kafka:kafka_2.13:3.9.2", *LOG4J_1), without=("io.netty:*",)),
         "clients-3.9": JarSet(("org.apache.kafka:kafka-clients:3.9.1", *LOG4J_1)),
         "clients-4.1": JarSet(("org.apache.kafka:kafka-clients:4.1.2", *LOG4J_1)),

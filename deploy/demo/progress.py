@@ -18,7 +18,7 @@ class Course:
     """What happened to one demo client so far. Times are epoch milliseconds.
 
     now             newest status of each mode
-    first           time at which each (mode, status) was first seen
+    first           when each (mode, status) was seen for the first time
     kinds           kinds of evidence in the suspected and confirmed verdicts on each mode
     paged           time at which the first critical alert of each mode was delivered
     alerts          time at which each alert was first delivered; the key is "SEVERITY ALERTNAME"

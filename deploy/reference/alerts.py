@@ -58,7 +58,7 @@ class _Names:
 
 
 def catalogue() -> list[Alert]:
-    """Return all alerts, without the copies for series with `quiet="yes"`; these copies open a ticket."""
+    """Return all alerts, except the copies that open a ticket for series with `quiet="yes"`."""
     # Each threshold is rendered as its name, so that `_limits` can find it.
     files = rendered(Settings(), lambda severity: severity, limits=_Names()).values()
     every = [rule for text in files for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]

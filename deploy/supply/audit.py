@@ -57,7 +57,7 @@ def _packages() -> bool:
 
 
 def has_vulnerability(code: int, out: str, err: str) -> bool:
-    """Print the result of a run of pip-audit. Return False if it found nothing or got no answer, else True.
+    """Print the result of a run of pip-audit. Return False if pip-audit found nothing or got no answer, else True.
 
     `code`, `out`, `err`: exit code, standard output and standard error of pip-audit.
     """

@@ -33,7 +33,7 @@ def main() -> int:
             reports(install(built, alone))
             tried(install(built, with_diagnose, "[diagnose]"))
             sizes = ", ".join(f"{where.name} {megabytes(where):.1f} MB" for where in (alone, with_diagnose))
-        print(f"{built}: works without extras, and with the extra diagnose ({sizes})")
+        print(f"{built}: works without extras and with the extra [diagnose] ({sizes})")
     return 0
 
 
@@ -66,7 +66,7 @@ def benchmark(out: Path) -> Path:
 
 
 def install(distribution: Path, venv: Path, extras: str = "") -> Path:
-    """Install a distribution and its dependencies into a new environment `venv`. Return the folder of its programs.
+    """Install a distribution and its dependencies into a new environment `venv`. Return the environment's bin folder.
 
     `extras`: the extras to install, such as "[diagnose]"; '' for none.
     """

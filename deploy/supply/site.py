@@ -51,7 +51,7 @@ def build(out: Path, root: Path | None = None) -> int:
         "version": version,
         "release": version,
         "extensions": ["myst_parser"],
-        # GitHub's Markdown lacks this syntax.
+        # Disable MyST's syntax that GitHub's Markdown lacks.
         "myst_disable_syntax": ["myst_role", "myst_target", "myst_line_comment", "myst_block_break"],
         "myst_heading_anchors": 6,
         "html_theme": "furo",

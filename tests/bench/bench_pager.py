@@ -43,7 +43,10 @@ GROUP = re.compile(
 
 
 class Phase(NamedTuple):
-    """The share of clients that fail from `minute` on; if negative, the client that failed first is healthy."""
+    """The share of clients that fail from `minute` on.
+
+    A negative share is counted without its sign: from then on, the clients that failed first are healthy.
+    """
 
     minute: float
     failing: float

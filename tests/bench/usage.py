@@ -113,7 +113,7 @@ class Usage:
             self._samples.append(sample)
 
     def _search(self) -> None:
-        """Find new processes. They are measured after the next search: a new child still shares the JVM's memory."""
+        """Find new processes. Measure a new process only after the next search: a new child shares the JVM's memory."""
         by_pid = {pid: self._sessions[leader] for pid, leader in _sessions().items() if leader in self._sessions}
         first = not self._searched
         before = self._pids.keys() | self._young

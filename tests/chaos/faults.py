@@ -24,7 +24,7 @@ from tests.chaos.published import position
 from tests.chaos.world import Run
 from tests.support import fake_grafana
 
-#: While a fault lasts, the records from second BEFORE to second AFTER of its slice are published.
+#: While a fault lasts, the records from second BEFORE to second AFTER of the fault's slice are published.
 BEFORE, AFTER = 120, 240
 NOTICED_SECONDS = 180.0
 

@@ -175,7 +175,7 @@ def test_a_fleet_that_fails_is_one_page(world: World) -> None:
 
 @dataclass(frozen=True)
 class Storm:
-    """A fleet. In each service, `each` clients fail in each mode; `fleet` other clients are healthy."""
+    """A fleet. `each`: number of failing clients per service and mode. `fleet`: number of other, healthy clients."""
 
     services: int
     status: str

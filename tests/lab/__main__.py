@@ -21,7 +21,7 @@ from tests.lab.run import record
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).with_name("results.md")
-#: Results of smaller seeds are not kept: these seeds are for the development of the lab.
+#: The smallest seed with results that are kept. Smaller seeds are for the development of the lab.
 FIRST_KEPT = 100
 
 

@@ -137,7 +137,7 @@ def judge(folders: Sequence[Path], jobs: int, often: int = STREAMED) -> tuple[li
     matrix: Matrix = {"diagnose": defaultdict(Counter), "stream": defaultdict(Counter)}
     for number, (folder, of_case) in enumerate(zip(folders, verdicts, strict=True)):
         ways = [("diagnose", of_case)]
-        # Every third case is a control, so `number % often` alone could select only controls.
+        # Every third case is a control. If `often` is a multiple of three, `number % often` alone finds no control.
         if (number + number // often) % often == 0:
             ways.append(("stream", streamed(folder)))
         for how, found in ways:

@@ -1,4 +1,4 @@
-"""Check that few source files handle an attached text before it is parsed."""
+"""Check that at most MOST_FILES source files handle an attached text before the text is parsed."""
 
 from __future__ import annotations
 

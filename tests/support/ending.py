@@ -10,7 +10,7 @@ from typing import NoReturn
 
 
 def run(main: Callable[[Sequence[str]], int]) -> NoReturn:
-    """Run `main`. SIGTERM and Ctrl-C raise KeyboardInterrupt in it; the exit code is then 130."""
+    """Run `main`. SIGTERM and Ctrl-C raise KeyboardInterrupt in `main`; the exit code is then 130."""
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
     try:

@@ -20,7 +20,7 @@ from clienthealth.spark.history import SCHEMA_VERSION
 
 @dataclass(frozen=True)
 class Fault:
-    """A client's failure. It is suspected from `start`, confirmed from `sure` if that is set, and over from `stop`."""
+    """A client's failure: suspected from `start` on, confirmed from `sure` on (if set), and over from `stop` on."""
 
     client: Client
     mode: str

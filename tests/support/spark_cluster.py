@@ -123,8 +123,8 @@ def submission(
     python = str(bare_python(folder / "python"))
     command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url, "--deploy-mode", "client"]
     command += ["--properties-file", str(properties), "--jars", ",".join(map(str, jars.classpath("spark")))]
-    # Copy both files: Spark imports only from archives named .zip, and Python would import the packages beside the
-    # original monitor.py.
+    # Copy the package, because Spark imports only from archives named .zip. Copy monitor.py, because Python would
+    # import the packages beside the original monitor.py.
     archive, program = (
         Path(shutil.copy(file, folder / name))
         for file, name in ((package, "kafka_client_health.zip"), (ROOT / "jobs" / "monitor.py", "monitor.py"))

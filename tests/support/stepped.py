@@ -24,7 +24,8 @@ from tests.support.recorded import Recorded
 
 __all__ = ["START", "Stepped", "logged", "pack", "snapshot"]
 
-START = 1_795_208_640_000  # START is the beginning of a minute
+#: The beginning of a minute (epoch ms).
+START = 1_795_208_640_000
 #: Every batch publishes its clients, so that tests see the effect of each sample.
 SETTINGS = Settings(monitor=MonitorSettings(publish_seconds=0))
 LONGER = 6
@@ -94,7 +95,7 @@ def by_batch(
 ) -> dict[float, list[Snapshot | LogEntry]]:
     """Group inputs into batches. Return a mapping from the end of a batch (s) to its inputs.
 
-    If LONGER successive batches contain only samples of client `beside`, they become one batch.
+    A group of LONGER batches becomes one batch if the group contains only samples of the client `beside`.
     """
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):

@@ -28,7 +28,7 @@ def attached(last_ms: int = 0) -> Context:
 def test_stages_follow_each_other_and_every_entry_has_a_reason() -> None:
     assert list(dict.fromkeys(entry.stage for entry in ADJUSTMENTS)) == ["window", "moment", "shown"]
     assert len({entry.name for entry in ADJUSTMENTS}) == len(ADJUSTMENTS)
-    assert all(entry.why.endswith(".") and (entry.change.__doc__ or "").endswith(".") for entry in ADJUSTMENTS)
+    assert all(entry.why.endswith(".") and (entry.change.__doc__ or "").rstrip().endswith(".") for entry in ADJUSTMENTS)
 
 
 def test_an_adjustment_that_knows_nothing_changes_nothing() -> None:

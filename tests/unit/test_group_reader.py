@@ -35,7 +35,7 @@ PAYMENTS = TopicPartition("payments", 0)
 
 
 class Cluster:
-    """Two fake brokers. The first has the groups `1-…`, the second has `2-…`. `errors` maps a request to its error."""
+    """Two fake brokers. Broker 1 has the groups `1-…`, broker 2 has `2-…`. `errors` maps a request to its error."""
 
     def __init__(self, *groups: str, committed: int = 40) -> None:
         self.committed = {name: {ORDERS: committed} for name in groups}

@@ -141,16 +141,16 @@ def test_the_doctor_lists_what_is_missing() -> None:
     )
     (_, (state, text), _) = findings(with_plugin, subscriptions={})
     assert state == "failed"
-    assert text.split(".")[0] == "Clients are not requested to push any of the metrics that we read"
+    assert text.split(".")[0] == "Clients have no subscription that requests metrics"
     (_, (state, text), _) = findings(with_plugin, subscriptions={"lag": {"metrics": CONSUMER, "interval.ms": "5000"}})
     assert (state, text.split(".")[0]) == (
         "failed",
-        "Clients are requested to push only some or none of the metrics that we read",
+        "Clients have no subscription that requests all metrics that we read",
     )
     (*_, (state, text)) = findings(with_plugin, subscriptions={NAME: ours[NAME]})
     assert (state, text.split(".")[0]) == (
         "skipped",
-        "Clients on librdkafka are requested to push only some or none of the metrics that we read",
+        "Clients on librdkafka have no subscription that requests all metrics that we read",
     )
 
 

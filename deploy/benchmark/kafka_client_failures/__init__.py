@@ -17,7 +17,7 @@ from pathlib import Path
 
 RECORDINGS = Path(__file__).with_name("recordings")
 TRUTH = "truth.json"
-#: The mode that recordings of other failures may also show, because the recorded processes were stopped.
+#: A recording of another failure may also show this mode at its end, when the recorded process was stopped.
 AT_THE_END = "producer-not-closed"
 
 

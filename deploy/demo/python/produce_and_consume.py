@@ -192,7 +192,7 @@ class Application:
             self._tell()
 
     def _tell(self) -> None:
-        # One call per line, because processes and threads share the pipe.
+        # Write each line with a single call, because processes and threads share the pipe.
         os.write(sys.stdout.fileno(), f"COUNTERS {json.dumps({**self.counters, 'pid': os.getpid()})}\n".encode())
 
 

@@ -262,8 +262,8 @@ class _Commit(NamedTuple):
 class Snapshots:
     """Turn readings of one cluster into snapshots of groups with commit times.
 
-    Brokers report no commit times: `commit-timestamp-ms` is the time of the first reading with the present offset. It
-    is absent until the offset changes.
+    Brokers report no commit times: `commit-timestamp-ms` is the time of the first reading with the present offset. The
+    field `commit-timestamp-ms` is absent until the offset changes.
     """
 
     cluster: str

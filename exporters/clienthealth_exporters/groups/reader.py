@@ -45,7 +45,7 @@ _MESSAGES: list[Any] = []
 _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consumer", "Streams", "Share")}
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 MEMBERLESS = ("Empty", "Dead")
-#: Pause until an empty or unreadable group is read again, as a share of the time for which the group has not changed.
+#: An empty or unreadable group that has not changed for a time t is read again after SHARE × t.
 SHARE = 0.1
 
 
@@ -62,7 +62,7 @@ class Listed(NamedTuple):
     """A group in the list of groups that its coordinator returns. `broker`: id of the coordinator.
 
     `type`: classic, consumer, streams or share. For a classic group without consumers, `type` is the protocol type,
-    such as `connect`. `state`: '' if the broker does not report the state.
+    such as `connect`. `state`: state of the group; '' if the broker does not report the state.
     """
 
     broker: int
@@ -267,7 +267,8 @@ class GroupReader:
         failed: dict[str, str] = {}
         for name, row in self._asked(ask, {*filter(due, names)}, attempt, failed).items():
             by_member = sorted(_assigned(row), reverse=True)
-            # Several members of a share group may have the same partition. The smallest client id is used.
+            # Several members of a share group may have the same partition. The owner is then the member with the
+            # smallest client id.
             owners = {tp: member for member, partitions in by_member for tp in partitions}
             members = [member for member, _ in reversed(by_member)]
             self._described[name] = _Description(members, owners, states[name], now)

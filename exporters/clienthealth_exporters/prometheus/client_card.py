@@ -152,7 +152,7 @@ def plain(value: Any) -> str:
 
 
 def level(ratio: float) -> str:
-    """Return the level (ok, warn or bad) of a buffer or queue of which the share `ratio` (0 to 1) is used."""
+    """Return the level (ok, warn or bad) of a buffer or queue. `ratio`: the used share, 0 to 1."""
     return "bad" if ratio >= LIMITS.buffer_full_ratio else "warn" if ratio >= LIMITS.buffer_used_ratio else "ok"
 
 

@@ -45,7 +45,7 @@ LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Burn:
-    """A burn-rate alert. It fires if the error budget burns too fast in each of two time windows.
+    """A burn-rate alert, which fires if the error budget burns too fast in each of two time windows.
 
     `long`, `short`: lengths of the two windows, which end now. `factor`: the highest allowed speed; at 1, the error
     budget lasts exactly for the SLO's period. `hold`: the alert's `for`. `pages`: False if the alert opens a ticket.

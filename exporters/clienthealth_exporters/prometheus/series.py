@@ -16,7 +16,7 @@ from clienthealth.model.tables import table
 #: A sample: (values of the metric's extra labels, value).
 Sample = tuple[tuple[str, ...], float]
 CLIENT = ("service", "host", "instance", "client_id")
-#: Maximum number of healthy clients, per service and kind, that have series of the metrics with `Family.evidence`.
+#: At most PEERS healthy clients of a service and kind have the metrics that are marked with `Family.evidence`.
 PEERS = 5
 Scope = Literal["client", "group", "partition", "service", "exporter"]
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
@@ -32,7 +32,7 @@ SCOPES: Mapping[Scope, tuple[str, ...]] = {
 class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
     """A metric.
 
-    extra      labels in addition to the labels of the scope
+    extra      the metric's own labels, which are added to the labels of the scope
     indicator  path of the value in a record's indicators, with a dot between two levels
     stats      keys of the numbers at `indicator`. Each number becomes a sample, and the number's key becomes the value
                of the label in `extra`
@@ -43,8 +43,9 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
                the onset
     detail     "mode.name": the value is the number `name` in the detail of the client's verdict on `mode`
     evidence   True if verdicts on a failure mode depend on the metric
-    largest    name of a metric of clients. The value is the maximum of that metric over all clients of a service
-    at         values of the extra labels. `largest` uses only series with these values; None: all series
+    largest    the name of another metric, which describes clients. The value is the maximum of the other metric over
+               all clients of a service
+    at         `largest` uses only series that have these values of the extra labels; None: all series
     """
 
     name: str

@@ -53,8 +53,8 @@ class State:
     statuses     (mode, status) of all verdicts that are not ok
     failures     (mode, status, cause) of the suspected and confirmed verdicts; cause '' if unknown
     largest      the client's value of each metric in `services.WORST`; None if unknown
-    lag          in records
-    sent         records per second that a producer sends
+    lag          the lag of a consumer or group, in records; None if unknown
+    sent         the rate at which a producer sends records, per second; None if unknown
     shown        True if the client has series of its own
     silent_from  when the client's state becomes unknown if no newer record comes
     """
@@ -127,8 +127,8 @@ class States:
     Each record judges a window (time span). The windows decide whether a new record replaces the client's old record:
 
     - If the new record says that the client has gone, the new window must end at or after the old window's start.
-    - If only the old record says that the client has gone, the new window must end later than the old window, by more
-      than `window_seconds` minus `min_gap_seconds`.
+    - If only the old record says that the client has gone, the new window must end later than the old window. The
+      difference between the two ends must exceed `window_seconds` minus `min_gap_seconds`.
     - In all other cases, the new window must end at or after the old window's end.
 
     A client is dropped `ttl_seconds` after its last record. While no records arrive at all, no client is dropped.

@@ -52,10 +52,9 @@ _WORDS = (*_ILL, *_TITLES)
 class Cause:
     """A failure mode and one of its causes, with the number of clients that have this failure.
 
-    cause      id of the cause, '' if unknown
-    confirmed, suspected  number of clients with this status
-    services   the three services with the most clients that have this failure
-    more       number of further services that have clients with this failure
+    `cause`: id of the cause, '' if unknown. `confirmed`, `suspected`: number of clients with this status. `services`:
+    the three services with the most clients that have this failure. `more`: number of further services that have
+    clients with this failure.
     """
 
     mode: str

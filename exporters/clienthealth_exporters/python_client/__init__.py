@@ -170,7 +170,7 @@ class Reporter:
     def on_line(self, logger: str, *line: Any) -> None:
         """Keep a log line (level, text) if there is a topic for log lines.
 
-        A call without a line means that the library has new statistics.
+        If called without a line, wake the reporter, because the library has new statistics.
         """
         if not line:
             self._wake.set()
@@ -223,7 +223,8 @@ class Reporter:
             _TAKEN.discard((self.process.instance, watched.client_id))
 
     def _at_exit(self) -> None:
-        # kafka-python closes its producers later, and their counts may change until then.
+        # kafka-python closes its producers only after this function, and a producer's counts may change until it is
+        # closed.
         for watched in list(self._watched):
             if watched.probe.kind == "consumer" or watched.library != "kafka-python":
                 self._finish(watched)
@@ -290,8 +291,8 @@ class _Lines(logging.Handler):
             self._reporter.keep(record.name, record.levelno, record.getMessage(), more)
         last, logger = logging.lastResort, logging.getLogger(record.name)
         while last is not None and record.levelno >= last.level:
-            # If only this handler gets the line, write the line to standard error. `logging` does so with lines that
-            # no handler gets.
+            # If only this handler gets the line, write the line to standard error, as `logging` does with lines that no
+            # handler gets.
             if any(not isinstance(handler, _Lines) for handler in logger.handlers):
                 break
             if not logger.propagate or logger.parent is None:

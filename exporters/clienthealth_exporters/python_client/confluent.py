@@ -126,7 +126,7 @@ def reporting(base: Any, start: Callable[..., None], interval_seconds: float) ->
         given = {**(kwargs.pop(name) if name else {}), **(args[0] if args else {}), **kwargs}
         probe, reported = ProducerProbe() if producing else ConsumerProbe(), Reported(given)
         base.__init__(self, reported.wrapped(interval_seconds), *args[1:])
-        # With this option, the number of acknowledged records is unknown.
+        # With `delivery.report.only.error`, the number of acknowledged records is unknown.
         only_errors = str(given.get("delivery.report.only.error", "")).lower()
         probe.all_reported = only_errors not in ("true", "1", "t", "yes", "on")
         self.__dict__.update({ATTRIBUTE: probe, _ON_DELIVERY: given.get("on_delivery")})

@@ -29,7 +29,7 @@ from clienthealth_exporters.python_client.probes import (
 
 log = logging.getLogger(__name__)
 _CONNECTION = ("bootstrap_servers", "security_", "ssl_", "sasl_", "proxy_url", "socks5_proxy", "client_dns_lookup")
-#: kafka-python 3.0 reports these metrics in seconds, but documents milliseconds.
+#: Factors for the metrics that kafka-python 3.0 reports in seconds, although its documentation says milliseconds.
 _FACTORS = {"record-queue-time-avg": 1000.0, "record-queue-time-max": 1000.0}
 _GROUPS = ("producer-metrics", "consumer-metrics", "consumer-fetch-manager-metrics", "consumer-coordinator-metrics")
 

@@ -48,7 +48,7 @@ HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
 #: Time zones are at most 14 hours ahead of UTC.
 AHEAD_MS = 14 * 3_600_000
 #: A stop or flush is unfinished if the log goes on for UNFINISHED_MS.
-#: Equal events at most NEXT_MS apart are about the same wait.
+#: Equal events at most NEXT_MS apart belong to the same wait.
 UNFINISHED_MS, NEXT_MS = 30_000, 300_000
 
 
@@ -120,7 +120,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
         if decoded.snapshots or decoded.lines:
             recognised[decoded.format or ""] += 1
         rejected.update({error.partition(":")[0] for error in decoded.errors})
-    # A log entry takes its names from the metrics of its process, if these metrics have only one set of names.
+    # If the metrics of a process have only one (service, host, instance), the process's log entries get these names.
     places = {place: next(iter(names)) for place, names in named.items() if len(names) == 1}
     chunks = list(packer.chunks().values())
     entries = [entry for chunk in chunks for entry in chunk.log_entries]
@@ -146,8 +146,8 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 def note_waits(log_entries: Sequence[LogEntry], log_ends: Mapping[str, int]) -> None:
     """Add durations to the `captures` of log events.
 
-    lasts    seconds from the beginning of a stop or flush to the log's end, if no line ends it
-    minutes  minutes since the first of several equal lines that raise a suspicion (`Meaning.suspects`)
+    `lasts`: seconds from the beginning of a stop or flush to the log's end, if no line reports the end of the stop or
+    flush. `minutes`: minutes since the first of several equal lines that raise a suspicion (`Meaning.suspects`).
 
     `log_ends`: maps a log's name (`Source.topic`) to the time (epoch ms) at which the log ends.
     """
@@ -256,7 +256,10 @@ def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> 
 def _adds_failure(
     client: Client, verdicts: Sequence[Verdict], judged_clients: Iterable[tuple[Client, list[Verdict]]]
 ) -> bool:
-    """True if a client without an id has a failure that no client with an id has."""
+    """Return True if `client`, which has no id, has a failure that none of its neighbours has.
+
+    Neighbours are clients of the same service, host and kind that have an id. Without neighbours, also return True.
+    """
     place = client.service, client.host, client.kind
     beside = [of for one, of in judged_clients if one.client_id and (one.service, one.host, one.kind) == place]
     found = {verdict.mode for of_named in beside for verdict in of_named if verdict.unhealthy}
@@ -361,7 +364,8 @@ def settled(
 ) -> dict[str, tuple[Client, list[Verdict]]]:
     """Apply `adjust` and `suspected_by_text` to the verdicts in `by_key`, and return the result.
 
-    A failure that a text only suggests explains no other failure. It may be explained by one that is found otherwise.
+    `suspected_by_text` adds failures for which a text is the only evidence. Such a failure explains no other failure,
+    but a failure with other evidence can explain such a failure.
     """
     known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
     done: dict[str, tuple[Client, list[Verdict]]] = {}

@@ -24,7 +24,8 @@ from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 
 #: Beginnings of `Input.what` for data that a person copied. The end of such data does not show that the client ended.
 PASTED = ("metrics (", "log", "JSON document")
-#: A client's samples may end before its process's other data, by at most LATE_INTERVALS median intervals plus LATE_MS.
+#: A client's samples may end earlier than the other data of the process: at most by LATE_INTERVALS times the median
+#: interval between samples, plus LATE_MS.
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
 #: Maximum difference (ms) between the times of metrics of one sample.
 APART_MS = 500
@@ -94,7 +95,7 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
         return verdict
     explained, logs = _topics(inputs, lambda one: EXPLAINED in one.left_out), attached.look.window.logs
     over = [number for number, event in enumerate(logs, 1) if any(event in one for one in mode.lines if one.relief)]
-    # A line of a library that another program's logger wrote is only quoted there.
+    # If another program's logger wrote a line of the library, the line is only a quotation.
     loose, safe = catalogue().loose, catalogue().narrated
     written = [e for e in logs[max(over, default=0) :] if e.own or "." not in (e.logger or "") or e.signature in loose]
     left = [e for e in written if e.own or e.signature in safe or (e.source and e.source.topic) not in explained]

@@ -86,7 +86,10 @@ class _Report:
         return "\n\n".join(parts)
 
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
-        """Return the stories. A short report merges stories that have no findings and differ only in their names."""
+        """Return the parts of the report about clients (`Story`).
+
+        A short report merges parts that differ only in the clients' names, unless they have findings or known issues.
+        """
 
         def alike(story: Story) -> object:
             alone = story.findings or story.also or self.verbose

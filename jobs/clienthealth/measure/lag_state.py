@@ -1,7 +1,7 @@
 """Judge the state of a consumer on one partition from its last commits.
 
-The rules are those of LinkedIn's Burrow, in the same order (STOP, REWIND, "was caught up", STALL, WARN). They apply
-only while the lag exceeds the tolerated lag. Where Burrow judged wrongly in tests, the rules differ:
+The rules are those of LinkedIn's Burrow, in the same order (STOP, REWIND, "was caught up", STALL, WARN). The rules
+apply only while the lag exceeds the tolerated lag. Where Burrow judged wrongly in tests, the rules differ:
 
 - With fewer than three commits (`min_commits`), the state is UNKNOWN until half of `window_seconds` (section `[lag]`
   of the settings) has passed without a commit. Burrow reports STOP a millisecond after a single commit.
@@ -31,8 +31,8 @@ FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 #: Number of newest commits that the rules use (Burrow's `intervals`).
 COMMITS = 10
 
-#: In a climb, the lag may fail to rise in this share of all pairs of commits. One outlier in ten commits spoils 9 of
-#: the 45 pairs.
+#: The lag climbs even if the lag does not rise in some pairs of commits: at most FALLING_SHARE of all pairs. One
+#: outlier among ten commits can hide the rise in 9 of the 45 pairs.
 FALLING_SHARE = 0.2
 
 
@@ -102,7 +102,7 @@ def median_gap(values: Sequence[float]) -> float:
 
 
 def rewound(commits: Sequence[Commit]) -> bool:
-    """True if the committed offset fell, and no later commit reaches the offset from before the first fall."""
+    """True if the committed offset fell, and all commits since the first fall are below the offset before that fall."""
     for position, (before, commit) in enumerate(pairwise(commits), 1):
         if commit.offset < before.offset:
             return all(later.offset < before.offset for later in commits[position:])

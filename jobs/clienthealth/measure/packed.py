@@ -26,7 +26,7 @@ METRICS_MAX = max(map(len, CLIENT_METRICS.values()))
 class Readings(Table):
     """Samples of clients, one per row. `values`: metrics in the order of CLIENT_METRICS, padded with NaN.
 
-    ts                        epoch ms
+    ts                        time of the sample, epoch ms
     topic, partition, offset  where the input record is; `topic` is a position in `Chunk.names`
     client, config            positions in `Chunk.all_clients` and `Chunk.configs`; `config` is -1 if it is unknown
     interval                  reporting interval of the client, ms
@@ -151,8 +151,9 @@ class Chunk(msgspec.Struct, array_like=True):
     `configs`: the clients' options by name, with equal options only once. `rows`, `parts`: the tables `readings` and
     `topic_parts` as bytes. `last_seen`: for each of `all_clients`, the time (epoch ms) of the newest sample, or the
     time of neighbouring records if the client's clock is wrong. `names`: names of topics and threads, to which `rows`
-    and `parts` refer by position. `clocks`: (the task's watermark in epoch ms, the task's number of clients), in only
-    one of the task's chunks. `left_out`: number of events beyond `[monitor] max_events_per_process`.
+    and `parts` refer by position. `clocks`: a list with the pair (the task's watermark in epoch ms, the task's number
+    of clients) in one of the task's chunks, and an empty list in the task's other chunks. `left_out`: number of events
+    beyond `[monitor] max_events_per_process`.
     """
 
     all_clients: list[Client] = []

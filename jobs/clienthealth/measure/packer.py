@@ -76,8 +76,8 @@ class Slot:
 
     pack       packs a sample into bytes
     pad        bytes that make rows equally long for all kinds of clients
-    round      number of calls of `Packer.chunks` when the indices below were set; the next call makes these indices
-               invalid
+    round      how often `Packer.chunks` had been called when `at`, `config_at` and `topic_at` were set; the next call
+               makes these three indices invalid
     at         index of the client in the chunk's `all_clients`
     config     the client's newest options; `config_at` is their index in the chunk's `configs`, or -1 without options
     topic      the topic of the client's last record; its index in the chunk's `names` is `topic_at`

@@ -1,10 +1,11 @@
 """Measure how full producers' buffers are, and how long producers' callbacks take.
 
-librdkafka limits both bytes and records. The used share is the greater of the two shares. kafka-python 3 has no limit.
+librdkafka limits the bytes and the number of records in its buffer. The used share of such a buffer is the used share
+of the bytes or of the records, whichever is greater. kafka-python 3 does not limit its buffer.
 
-Callback latency is the time for which callbacks hold the I/O thread. Without `callback-time-*`, it is derived from the
-time that the thread spends outside Kafka's `Selector`. Δ is a counter's growth, summed over samples in which
-`select-total` grew:
+Callback latency is the time for which callbacks hold the I/O thread. If a client does not report `callback-time-*`, two
+formulas derive the latency from the time that the thread spends outside Kafka's `Selector`. In the formulas, Δ is a
+counter's growth, summed over samples in which `select-total` grew:
 
     busy = 1 − (Δ io-time-ns-total + Δ io-wait-time-ns-total) / Δt
     seconds per record = busy × Δt / Δ record-send-total
@@ -168,8 +169,8 @@ def _change(values: Floats) -> Floats:
 class Stalls(NamedTuple):
     """The time since the producer's latest delivery, one element per window.
 
-    since    the row (sample) of the latest delivery in the window; -1 if unknown
-    seconds  time from that row to the window's last row; 0 if nothing proves that records waited (see `stalls`)
+    `since`: number of the row (sample) with the latest delivery in the window; -1 if unknown. `seconds`: time from the
+    latest delivery to the window's last row; 0 if nothing proves that records waited (see `stalls`).
     """
 
     since: Ints
@@ -221,9 +222,9 @@ def failed_since(w: Windows, since: Ints) -> Bools:
 def stalls(w: Windows) -> Stalls:
     """Return, for each window, the row of the latest delivery, and for how many seconds records have waited since.
 
-    The seconds are 0 if fewer than MIN_READINGS samples exist from that row on, or if a later sample shows no waiting
-    record. Without a counter of deliveries (kafka-python, Java before 1.0), a broker's answer counts as a delivery, and
-    a record that fails later counts as waiting.
+    The seconds are 0 if the window has fewer than MIN_READINGS samples from the latest delivery on, or if a sample
+    after the latest delivery shows no waiting record. Without a counter of deliveries (kafka-python, Java before 1.0),
+    a broker's answer counts as a delivery, and a record that fails later counts as waiting.
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))

@@ -70,7 +70,7 @@ class Runs:
         return len(self.window)
 
     def alone(self, at: int, lo: int) -> Runs:
-        """Return only the runs of window `at`, as if the window's number and its first row (`lo`) were 0."""
+        """Return only the runs of window `at`. In the result, the window and its first row (`lo`) have the number 0."""
         runs = self.at(self.window == at)
         return Runs(runs.window - at, runs.first - lo, runs.last - lo, runs.seconds)
 
@@ -148,7 +148,8 @@ class Windows:
         whole, at = self._whole
         known = whole._of_windows.get(name)
         if isinstance(known, np.ndarray):
-            # Integers may be row numbers, which begin at 0 in this window's own table.
+            # An array of integers may contain row numbers of the whole table. This window's own table numbers its rows
+            # from 0, so the array is not taken over.
             return None if known.dtype == np.int64 else known[at : at + 1]
         return known.alone(at, int(whole.lo[at])) if hasattr(known, "alone") else None
 
@@ -249,7 +250,7 @@ class Windows:
         return self.samples if column.whole else column.count(self.lo, self.hi)
 
     def reported(self, metric: str | Column) -> Bools:
-        """Return one flag per window: True if any of its samples has a value of the metric."""
+        """Return one flag per window: True if any sample of the window has a value of the metric."""
         return self.count(metric) > 0
 
     def rises(self, metric: str | Column) -> Ints:
@@ -322,16 +323,16 @@ class Windows:
 
     @cached_property
     def has_topics(self) -> Bools:
-        """One flag per window: True if any of its samples has values per topic."""
+        """One flag per window: True if any sample of the window has values per topic."""
         return self.part_begin[self.hi] > self.part_begin[self.lo]
 
     def last_parts(self) -> tuple[Ints, Ints]:
-        """Return (begins, exclusive ends): each window's rows in `parts` with the last sample's values per topic."""
+        """Return where in `parts` the rows of each window's last sample begin (first row) and end (last row + 1)."""
         row = np.maximum(self.hi - 1, self.lo)
         return self.part_begin[row], np.where(self.samples > 0, self.part_begin[np.minimum(row + 1, self.hi)], 0)
 
     def last_knows(self, *names: str) -> Bools:
-        """Return one flag per window: True if its last sample has any of the metrics `names` for any topic."""
+        """Return one flag per window: True if the window's last sample has any of the metrics `names` for any topic."""
         if not len(self.parts):
             return np.zeros(len(self), np.bool_)
         counts = self.once_for_rows(

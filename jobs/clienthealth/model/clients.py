@@ -74,7 +74,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def home(self) -> tuple[str, str]:
-        """The pair that determines the client's bucket: `process`; for a group, (service, instance + group id)."""
+        """The pair that determines the bucket: `process` for a client, (service, instance + group id) for a group."""
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 

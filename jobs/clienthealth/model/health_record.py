@@ -183,7 +183,7 @@ class HealthRecord:
         return value if isinstance(value, str) else None
 
     def rows(self, name: str) -> Iterator[Mapping[str, Any]]:
-        """Yield the entries of a list indicator (`name`: `lag` or `queues`). Entries without a topic are left out."""
+        """Yield the entries of the list indicator `name`, such as `lag`. Entries without a topic are left out."""
         entries = self.indicators.get(name)
         for row in entries if isinstance(entries, list) else ():
             if isinstance(row, dict) and isinstance(row.get("topic"), str):
@@ -231,7 +231,7 @@ def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
             raise TypeError("indicators is not a JSON object, or window_end is not a time")
         worst = row.get("worst")
         if worst == "ok" and any(verdict.status == "unknown" for verdict in verdicts):
-            # Releases up to 0.2 left failure modes that were not judged out of `worst`.
+            # In releases up to 0.2, failure modes that could not be judged had no influence on `worst`.
             worst = "unknown"
         at_latest = min(int(window_end), written_ms) if written_ms > 0 else int(window_end)
         return HealthRecord(

@@ -14,7 +14,7 @@ from clienthealth.model.values import MAX_INT, all_known, integer, number
 
 #: The node number of a bootstrap address, which may be the address of any broker.
 UNNAMED = -1
-#: Larger node numbers belong to coordinators: 2³¹ − 1 minus the broker's id.
+#: A node number above this limit belongs to a coordinator: the number is 2³¹ − 1 minus the broker's id.
 _COORDINATORS = 2**30
 
 
@@ -72,8 +72,8 @@ class Subject(NamedTuple):
 class Samples:
     """The metric values of one process at one moment.
 
-    process    the fields that the process's clients share; the method `saw` can set a client's own version and group
-    ts_ms, interval_ms, delta  copied to the fields of these names in every snapshot
+    `process`: the fields that the process's clients share. The method `saw` can set a client's own version and group.
+    `ts_ms`, `interval_ms`, `delta`: copied to the fields of these names in every snapshot.
     """
 
     def __init__(self, ts_ms: int | None, process: Identity, interval_ms: int | None = None) -> None:

@@ -59,7 +59,8 @@ class Subscription:
     def covers(self, other: Subscription) -> bool:
         """Return True if this subscription contains all clients and all metrics of `other`.
 
-        In `metrics`, `*` and an empty prefix mean all metrics. A filter covers only an equal filter.
+        In `metrics`, `*` and an empty prefix mean all metrics. An empty filter (`match`) means all clients. Any
+        other filter must be equal to the filter of `other`.
         """
         asked = not self.match or self.match == other.match
         metrics = (

@@ -141,8 +141,8 @@ class LogLine(msgspec.Struct):
     dumps              the thread dumps in the entry; if the entry contains nothing else, `message` is None
     quoted             True if a text (a ticket, a chat) quotes the line without its time, logger and thread
     explained          True if the text around the line only explains errors. Such a line raises no suspicion
-    narrated           the probability from which a sentence of the line counts as a person's report of a failure; None
-                       if a program logged the line, or if the text reports no problem
+    narrated           the smallest probability with which a sentence of the line counts as a person's report of a
+                       failure; None if a program logged the line, or if the text reports no problem
     beside_kafka       True if another line of the file names Kafka: a Kafka client may then have written this line
     error              why the entry is unusable; None if it is usable
     """

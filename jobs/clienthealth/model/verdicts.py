@@ -70,7 +70,7 @@ class Count:
     kind        kind of the evidence; if two kinds of evidence count the same effects, the larger number is used
     slots       maps the start of a half minute (epoch ms) to the number of effects in it
     settled     number of effects before `settled_ms`; this number no longer changes
-    settled_ms  `slots` counts the effects from this time (epoch ms) on
+    settled_ms  the time (epoch ms) from which `slots` counts the effects
     """
 
     name: str

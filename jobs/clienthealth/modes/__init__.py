@@ -102,11 +102,12 @@ class FailureMode(Facts, Generic[T]):
     thresholds     every number that the rules use, with its reason and bounds
     judge          returns the verdict on a window
     lines          the log events that show the beginning or the end of the failure
-    reads          the log events that the judge uses, including events of other modes
     doubt          returns why a post-mortem cannot rule the mode out; '' if the mode is ruled out
     worth_a_dump   yields reasons to take a thread dump: symptoms in a client's last two samples that do not show their
                    cause
     explicable     returns True if a failure of another mode may be the cause of this mode's verdict
+
+    `reads` has the log events that the judge uses, including events of other modes.
     """
 
     #: True if the mode can be judged only after a client's last sample.

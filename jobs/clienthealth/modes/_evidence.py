@@ -126,10 +126,9 @@ def conclude(
 ) -> Verdict:
     """Return the verdict that the facts support.
 
-    detail     values for the verdict's detail; None values are left out
-    otherwise  used if there are neither facts nor doubts: the reason for the verdict `unknown`, or None for the verdict
-               `ok`
-    doubts     facts that prove nothing; with only doubts, the verdict is unknown
+    `detail`: values for the verdict's detail; None values are left out. `doubts`: facts that prove nothing; with only
+    doubts, the verdict is `unknown`. `otherwise`: if there are neither facts nor doubts, the reason for the verdict
+    `unknown`, or None for the verdict `ok`.
     """
     doubts = [
         replace(doubt, text=f"{doubt.text}; but {doubt.given.text}") if doubt.refuted and doubt.given else doubt
@@ -266,8 +265,9 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
     """Return a fact on the line with the longest wait among the lines of `meaning`; [] if there is no line.
 
-    A line states its wait in the capture `minutes`. A line on the beginning of a stop or flush (capture `begun`) is
-    used only if the stop or flush did not end (capture `lasts`). A line on the end (capture `ended`) is never used.
+    The capture `minutes` has the wait that a line states. A line with the capture `begun` reports the beginning of a
+    stop or flush. Such a line is used only if it also has the capture `lasts`, because the stop or flush then did not
+    end. A line with the capture `ended` reports the end of a stop or flush, and is never used.
 
     If a goroutine's line states no wait, the line is evidence only if it is repeated, or if a line at least APART_MS
     (9 s) earlier shows the same frame.
@@ -310,9 +310,10 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
-    """Return (time in epoch ms, number of occurrences) for the log event `meaning`.
+    """Return (time in epoch ms, number of occurrences) for lines of the log event `meaning`.
 
-    If all lines of the window have the same time, the number is the line's `repeats`, else 1.
+    If all log lines of the window have the same time, each line of the event counts `repeats` times. Otherwise, lines
+    at most 1 s after a counted line are left out, and each other line of the event counts once.
     """
     undated = len({event.ts_ms for event in window.logs}) == 1
     return [(e.ts_ms, e.repeats if undated else 1) for e in (events if undated else moments)(window, meaning)]

@@ -47,9 +47,13 @@ class _Sign(NamedTuple):
 def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that brokers answered the client around the time `at_ms` (epoch ms).
 
-    The circumstance holds if brokers answered after `at_ms`, or at most FRESH_MS (15 s) before it. It does not hold if
-    an outage overlaps the time from SETTLES_MS (30 s) before `at_ms` to ANSWER_MS (10 s) after it. It is unknown
-    without answers, or if the samples begin less than SETTLES_MS before `at_ms`.
+    The first of these rules that applies decides:
+
+    - The circumstance does not hold if an outage overlaps the time around `at_ms`: from SETTLES_MS (30 s) before
+      `at_ms` to ANSWER_MS (10 s) after `at_ms`.
+    - The circumstance is unknown if the samples begin less than SETTLES_MS before `at_ms`.
+    - The circumstance holds if brokers answered after `at_ms`, or at most FRESH_MS (15 s) before `at_ms`.
+    - Without such answers, the circumstance is unknown.
     """
     samples = window.known_readings
     signs = [*_measured(samples), *_logged(window)]
@@ -99,8 +103,8 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that brokers answered the client around a time that may be before all samples of the client.
 
-    Inside the window, `coordinator_answers` decides. At earlier times, the circumstance is unknown if dumps show no
-    thread inside the client; otherwise it does not hold.
+    If `at_ms` is inside the window, `coordinator_answers` decides. At earlier times, the circumstance is unknown if
+    dumps prove that no thread was inside the client. Without this proof, the circumstance does not hold.
     """
     known = window.known_readings
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:
@@ -117,9 +121,10 @@ def _stays_outside(window: ClientWindow) -> bool:
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
-    """Return a circumstance that does not hold if brokers were away at the time of every line; else None.
+    """Return None unless brokers were away at the time of every line.
 
-    The circumstance is the result of `coordinator_answers` for the last line.
+    If brokers were always away, return the result of `coordinator_answers` for the last line: a circumstance that does
+    not hold.
     """
     answers = [coordinator_answers(window, line.ts_ms) for line in lines]
     return answers[-1] if all(answer.holds is False for answer in answers) else None

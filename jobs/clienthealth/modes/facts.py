@@ -47,7 +47,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One of the possible causes of a failure.
 
     sentence  why the failure happens; values of the verdict's detail replace the names in braces
-    vague     replaces `sentence` if the verdict's detail lacks one of these names
+    vague     replaces `sentence` if the verdict's detail lacks a name in `sentence`
     id        the value of the verdict's `detail.cause`; '' if the mode has only one cause
     title     replaces the mode's title if that is wrong for this cause
     summary   replaces the mode's summary if that is wrong for this cause
@@ -55,8 +55,9 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
               in capitals
     lasts     True if the remedy takes time to work. The mode's `until_then` is then added to the advice
     assumed   True if a verdict names this cause without evidence. A cause found in another window is then used instead
-    again     the cause to name instead if the failure happened several times (a number in `Verdict.counts` exceeds 1)
-    timeless  True if lines without a time can prove this cause, even if `needs_times` denies this for the mode
+    again     id of the cause that replaces this cause if the failure happened several times (a number in
+              `Verdict.counts` exceeds 1)
+    timeless  True if lines without a time can prove this cause, whatever `needs_times` of the mode says
 
     `advice_by_library` maps a part of a library's name to the advice that replaces `advice` for this library.
     """
@@ -97,8 +98,8 @@ class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     looks_like  one sentence: the innocent explanation, a colon, and how it differs from the failure
     refuted_by  kinds of evidence that cannot exist if the explanation is true
-    unless      the circumstance (`circumstances.py`) that refutes the explanation; '' for none. If the circumstance
-                does not hold, the verdict is `unknown`
+    unless      name of the circumstance (`circumstances.py`) that refutes the explanation; '' for none. If the
+                circumstance does not hold, the verdict is `unknown`
     settled_by  the data that would show whether the explanation is true
     causes      the causes (`detail.cause`) to which the explanation applies; empty: all causes
     """
@@ -147,13 +148,13 @@ class Facts:
     peaks          names in `detail` for which the incident shows the maximum over its windows
     momentary      names in `detail` that are shown only while the newest window has them
     needs_times    why lines without a time cannot prove the failure; '' if these lines can prove it
-    explains       other modes that are not reported at the same time, because this failure causes their symptoms
+    explains       ids of modes that are not reported at the same time, because this failure causes their symptoms
     logs_on        True if a process with the failure logs all the time, so that a silent process has ended
     confirmed      the alert while the failure is confirmed; by default, it fires at once
     suspected      the alert while the failure is suspected, never critical; by default, it fires after two minutes
     panels         functions in dashboards/panels that draw the first panels of the mode's dashboard
-    places         parts of stack frames in which a thread waits during the failure. Healthy threads also wait in
-                   these frames, so a dump counts only if the text around the dump says that something hangs
+    places         texts in those stack frames in which a thread waits during the failure. Healthy threads also wait
+                   in these frames, so a dump counts only if the text around the dump says that something hangs
     place_cause    the failure's cause if a thread waits in one of `places`; '' for no cause
     """
 

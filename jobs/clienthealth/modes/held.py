@@ -13,7 +13,7 @@ from clienthealth.model.wording import elapsed
 class Held:
     """A thread that stays at one place, for example in the same frames.
 
-    `seen`: pairs (dump, thread) of the consecutive dumps that show it there.
+    `seen`: pairs (dump, thread) of the consecutive dumps that show the thread at this place.
     """
 
     seen: tuple[tuple[ThreadDump, Thread], ...]
@@ -59,8 +59,8 @@ def held(
 ) -> list[Held]:
     """Return a `Held` for each thread in each dump.
 
-    A `Held` has that dump and the dumps directly before it that show the thread at the same place. `dumps` are in order
-    of time.
+    A `Held` has one dump, and the dumps directly before this dump that show the thread at the same place. `dumps` are
+    in order of time.
 
     where    returns a thread's place in a dump; None if the thread is left out
     threads  returns the threads of a dump that are examined

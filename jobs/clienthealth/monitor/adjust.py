@@ -42,7 +42,7 @@ class Reporting:
 class Attached:
     """What `diagnose` or `watch` knows about a client and about the command's inputs.
 
-    look     the data from which `FailureMode.doubt` decides whether a mode is ruled out
+    look     the `Look` from which `FailureMode.doubt` decides whether a mode is ruled out
     last_ms  time of the client's newest sample; 0 without samples
     unread   why evidence that may be about the client could not be read; '' if all was read
     untimed  names of inputs without times: their made-up times show the order, but no durations
@@ -64,9 +64,9 @@ class Context:
     """What adjustments know beside the verdict itself. A field's default value stands for missing knowledge.
 
     mode, window  the failure mode, with its thresholds in force, and the window that was judged
-    starts        when the client was started according to its log (epoch ms)
-    contradicted  ids of the patterns of those log lines in the window that the client's samples contradict
-    reporting     how the client reports; None if no verdict waits for a sample
+    starts        times (epoch ms) at which the client was started according to its log
+    contradicted  ids of log patterns, each with a log line of the window that the client's samples contradict
+    reporting     the client's `Reporting`; None if no verdict has to wait for a sample
     incidents     verdicts of the client's open incidents, by mode
     all_silent    True if no client reports
     attached      facts from `diagnose` or `watch`; None in the monitor
@@ -108,9 +108,9 @@ def adjust(stage: Stage, verdicts: Sequence[Verdict], context: Context) -> list[
 class Adjustment:
     """A rule that may change verdicts: one entry of the list ADJUSTMENTS.
 
-    change  function that takes (verdict, context) and returns the adjusted verdict, or the same object if nothing
-            changes
-    why     what would be wrong without the adjustment
+    change  the rule's function. Its result for (verdict, context) is the adjusted verdict, or the same object if
+            nothing changes
+    why     the reason for the adjustment
 
     The docstring of `change` states why the adjustment is at its place in the list.
     """
@@ -256,7 +256,10 @@ def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("window", "Log lines alone would open an incident that the client's next sample may contradict.")
 def _await_samples(verdict: Verdict, context: Context) -> Verdict:
-    """Let a failure that only log lines show wait for a sample. Runs last, after adjustments that remove evidence."""
+    """Change a new failure that only log lines show to unknown until the client's next sample, for at most LONGEST_MS.
+
+    Runs last, after adjustments that remove evidence.
+    """
     reporting = context.reporting
     if reporting is None or not verdict.unhealthy or verdict.mode in context.incidents:
         return verdict
@@ -291,7 +294,10 @@ def _lasts(verdict: Verdict, context: Context) -> bool:
 
 @_adjustment("moment", "If all clients are silent at once, the collectors of metrics or their topic have stopped.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
-    """Set a verdict without log evidence to unknown if no client reports. Runs before other adjustments use it."""
+    """Set a verdict without log evidence to unknown if no client reports.
+
+    Runs first, because later adjustments of this stage read the verdict.
+    """
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
         return verdict
     return Verdict(verdict.mode, "unknown", reason=ALL_SILENT)
@@ -364,7 +370,10 @@ def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "Copied metrics end when the person stops copying, not when the client ends.")
 def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
-    """Set an end to unknown if only copied or few samples show it. Runs before `unproven-ok`, to keep the reason."""
+    """Set a verdict on a client's end to unknown if only copied or few samples show the end.
+
+    Runs before `unproven-ok`, which keeps the reason.
+    """
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict

@@ -57,7 +57,7 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
 
 
 MINUTES = 60
-#: If fewer lines of a whole log than this number suffice to report an issue, one line of an excerpt suffices.
+#: An issue that needs fewer lines than this number in a whole log needs only one line in an excerpt.
 EVERYDAY_LINES = 8
 
 
@@ -85,8 +85,8 @@ def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, 
 def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping[str | None, int]) -> list[Seen]:
     """Return a client's known issues.
 
-    runs   the known issues in the log of the client's process, with their numbers of lines
-    kinds  number of the process's clients by kind (None: unknown kind)
+    runs   the runs of log lines (`Run`) about known issues in the log of the client's process
+    kinds  maps a kind of client (None: unknown) to the number of such clients in the process
 
     A line without a client id counts for every client that it may be about. If several clients are possible,
     `Seen.of_process` is True.

@@ -197,7 +197,7 @@ class ProcessLog:
         return WindowLog(tuple(events), tuple(dumps))
 
     def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
-        """Return "another's" if the entry names another instance, but the log also names the instance of `client`.
+        """Return "another's" if the entry names another instance, and other entries name the instance of `client`.
 
         Otherwise, return the result of `owner`.
         """
@@ -216,7 +216,7 @@ class ProcessLog:
         return list(clients)
 
     def reports_as(self, client: Client) -> Client | None:
-        """Return the only reporting client that `client` may be; None if there are several or none.
+        """Return the one reporting client that can be the same client as `client`; None if several or none can.
 
         `client` is known only from the log.
         """
@@ -382,7 +382,7 @@ def _refuted(event: LogEvent, known: Known, config: Mapping[str, str]) -> bool:
     if meaning.halted:
         return len(after) > 1 and bool(after[-1] > after[0])
     before = values[: np.searchsorted(times, ts_ms - LOGGED_MS, "right")]
-    # If the counter did not rise, the line is wrong. Counters begin at 0.
+    # If the counter that the log event names did not rise, the line is wrong. Counters begin at 0.
     return bool(len(after)) and bool(after[0] == (before[-1] if len(before) else 0.0))
 
 

@@ -96,7 +96,7 @@ class Content(NamedTuple):
 def _unsuspected(live: tuple[str, ...], reasons: tuple[str, ...], issues: tuple[Seen, ...] = ()) -> Content:
     """Return the content of a record without a suspected failure.
 
-    `reasons`: why each mode in `live` is unknown; '' if it is ok.
+    `reasons`: for each mode in `live`, the reason for the verdict `unknown`; '' for the verdict `ok`.
     """
     return Content.of([_by_gate(mode, reason) for mode, reason in zip(live, reasons, strict=True)], issues)
 
@@ -187,8 +187,8 @@ def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -
 def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
     """Return the log entries that stop waiting in this step, because no further sample arrived.
 
-    An entry waits for at most LONGEST_MS (30 s), because a failed client may log and then exit. `before_ms`: the
-    watermark of the previous step.
+    An entry waits for a sample for at most LONGEST_MS (30 s): a failed client may log, exit, and send no further
+    sample. `before_ms`: the watermark of the previous step.
     """
     clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, dict[int, LogEntry]()
     # If a line was written before `earliest` (by the client's clock), a later sample has arrived.
@@ -370,7 +370,10 @@ class _Judgement:
         return self._entered(client, judged, reporter.seen, last_seen - last, lambda at: window(reporter.begin + at))
 
     def _known(self, client: Client, reports: Reporting | None = None) -> Context:
-        """Return a client's starts and incidents. Without `reports`, no verdict waits for a sample."""
+        """Return a client's starts and incidents.
+
+        `reports`: how the client reports; None if no verdict has to wait for a sample.
+        """
         starts = (s for s in self.bucket.starts.get(client.process, ()) if s.client_id == client.client_id)
         own = [start.ts_ms for start in starts if start.instance in ("", client.instance)]
         return Context(starts=own, reporting=reports, incidents=self.incidents.verdicts(client.key))

@@ -86,7 +86,8 @@ def _of_its_end(
     begun = max((ts - START_MS for ts in begins if ts <= silent.settled_ms), default=None)
     later = min((ts for ts in begins if ts > silent.settled_ms), default=EVER)
     closes = [event.ts_ms for _, event in own_lines if event.signature in close and event.ts_ms >= (begun or 0)]
-    # `unsure`: all log lines on a close of this client id follow a later start, so they may be about another client.
+    # `unsure`: all log lines on a close of this client id follow a later start of a client. So the lines may be about
+    # the client that started later.
     unsure = any(ts >= later for ts in closes) and not any(ts < later for ts in closes)
 
     def alone(ts_ms: float) -> bool:
@@ -114,8 +115,8 @@ def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> 
     """Return True if a client without data is known to have ended.
 
     A log line about the client's close or kill is proof. A later client of the same name on the host is proof, too.
-    `departed_ms`: time of the last sample. `alone`: False if another client of that name was on the host. In that case,
-    only a line with the client's instance is proof.
+    `departed_ms`: time of the last sample. `alone`: False if another client of that name was on the host. If `alone` is
+    False, only a line with the client's instance is proof.
     """
     others = [life for life in bucket.lives[client.process] if life.client.instance != client.instance]
     foreign = {life.client.instance for life in others}
@@ -152,8 +153,9 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
     """Return the reporting clients that prove that the process of the silent `client` still runs.
 
     Clients are given as indices in `state.all_clients`. For libraries that report only inside poll(), any client of
-    the same instance is proof. For other libraries, a client of the process is proof if it reported before the silence,
-    and if an open incident states when the silence began.
+    the same instance is proof. For libraries that also report outside poll(), a client of the process is proof if three
+    conditions hold. First, an open incident of the silent client states when the silence began. Second, the client of
+    the process had reported before that time. Third, no reporting client of the process has the silent client's id.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):

@@ -111,7 +111,7 @@ def _unpacked(packed: Packed, buckets: int) -> tuple[BucketState, list[Chunk]]:
 def _part(
     packed: Packed, buckets: int, homes: Set[Home], incidents: Set[Home] = frozenset()
 ) -> tuple[BucketState, list[Chunk]]:
-    """Return the data of the processes `homes`, and the open incidents of `incidents`."""
+    """Return the data of the processes in `homes`, and the open incidents of processes in `homes | incidents`."""
     state, chunks = _unpacked(packed, buckets)
     readings.forget(state, [number for number, client in enumerate(state.all_clients) if client.home not in homes])
     state.log_entries = [entry for entry in state.log_entries if entry.process in homes]

@@ -99,7 +99,7 @@ class Incidents:
         self.reopen(opened)
 
     def reopen(self, opened: Iterable[OpenIncident]) -> None:
-        """Add open incidents. Each replaces the previous incident of the same client and mode."""
+        """Add open incidents. An added incident replaces the previous incident of the same client and mode."""
         for incident in opened:
             self._open.setdefault(incident.client.key, {})[incident.verdict.mode] = incident
 
@@ -170,7 +170,7 @@ class Incidents:
         return [Transition(client, now, before.status, "escalated", end_ms)] if escalates else []
 
     def departed(self, incident: OpenIncident, departure: Departure, lost: Mapping[str, Any]) -> OpenIncident:
-        """Note that the client of an incident has stopped reporting, and return the changed incident.
+        """Record in an incident that its client has stopped reporting, and return the changed incident.
 
         `lost`: records and bytes that the client may have lost, for the verdict's `detail`.
         """
@@ -194,7 +194,7 @@ class Incidents:
             self._open[key][mode] = dataclasses.replace(incident, seen_ms=ts_ms, forgiven_ms=0)
 
     def sign_of_life(self, key: str, ts_ms: int, offset_ms: int) -> None:
-        """Note that a client without metrics, or its process, was alive at `ts_ms` (`OpenIncident.heard_ms`).
+        """Record in `OpenIncident.heard_ms` that a client without metrics, or its process, was alive at `ts_ms`.
 
         `offset_ms`: watermark minus the clock (of client or log) that gave `ts_ms`.
         """

@@ -101,8 +101,8 @@ def due(
     """Return the log entries that can be judged now. Other entries wait in `state.waiting`, at most ten minutes.
 
     An entry shows a backlog if it is more than a minute later than both the watermark and its process's newest sample.
-    Then all of the process's entries that are later than these two times wait. `readings_arrived`: True if the batch
-    contains metrics; otherwise no entry waits.
+    If an entry shows a backlog, all entries of its process wait that are later than both of these times.
+    `readings_arrived`: True if the batch contains metrics; otherwise no entry waits.
     """
     every = [*state.waiting, *entries]
     state.waiting = []
@@ -254,8 +254,9 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
 
     The watermark is the median of the tasks' times, weighted by each task's number of clients, so that one wrong clock
     has no effect. Tasks that read only logs may be far ahead, so the median contains their times only if no task reads
-    metrics. If the median is more than a minute behind `now_ms` (a backlog), the watermark is the earliest time, but at
-    most HELD_MS before the median. The watermark never goes back, and is never ahead of `now_ms`.
+    metrics. A median more than a minute behind `now_ms` shows a backlog. In a backlog, the watermark is the earliest of
+    the tasks' times, but never more than HELD_MS (less in a short backlog) before the median. The watermark never goes
+    back, and is never ahead of `now_ms`.
     """
     reported = sorted(clock for chunk in chunks for clock in chunk.clocks)
     clocks = [clock for clock in reported if clock[1]] or reported
@@ -280,7 +281,7 @@ def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
 
 
 def discount_outage(state: BucketState, before_ms: int) -> None:
-    """Note a gap in the data of all clients, so that it does not count as the silence of a single client.
+    """Record a gap in the data of all clients, so that it does not count as the silence of a single client.
 
     The gap is a jump of the watermark by more than SHARED_MS (a minute). `before_ms`: the watermark before this step.
     """

@@ -154,7 +154,8 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
     instance = entry.instance or ""
     for at in same if event.signature in CONFIG_LOGGED else ():
         if kept[at][0] == instance:
-            # Drop the options (names with a dot) that earlier starts logged.
+            # The newest start of an instance logs all options. So drop the options with a dot in their names that an
+            # earlier start logged.
             few = {name: text for name, text in kept[at][1].captures.items() if "." not in name}
             kept[at] = instance, replace(kept[at][1], captures=few)
     if len(same) > LAST_KEPT:

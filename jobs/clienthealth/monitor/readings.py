@@ -32,7 +32,8 @@ SHIFT = 48
 INTERVALS = 4
 MAX_INTERVAL_MS = 300_000
 USUAL_INTERVAL_MS = 15_000
-#: If a clock was set back by at most SET_BACK_MS, the client's samples are late until STANDS_MS have passed.
+#: The monitor accepts a clock that was set back by at most SET_BACK_MS after the client's newest time has stood still
+#: for STANDS_MS. Until then, the client's new samples may be late.
 SET_BACK_MS, STANDS_MS = 600_000, 45_000
 NEVER_MS, EVER_MS = -(1 << 62), 1 << 62
 

@@ -24,8 +24,9 @@ from clienthealth.monitor.state import BucketState
 
 #: A client is new if it has reported for less than this time (ms). Only a new client can continue another client.
 NEW_MS = 120_000
-#: In the gap between old and new samples, counters may grow at most FASTER times as fast as before.
-#: The old client must have reported for at least LONGER times the duration of this gap.
+#: FASTER: limit for the growth rate of counters in the gap between old and new samples, as a multiple of the rate
+#: before the gap.
+#: LONGER: minimum time for which the old client must have reported, as a multiple of the gap's duration.
 FASTER, LONGER = 3.0, 3.0
 
 
@@ -60,8 +61,8 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
 def assign(bucket: Bucket) -> list[Transition]:
     """Move open incidents to the clients to which they belong. Return the changes of incidents.
 
-    If a process has only one client of a kind, its incident of that kind without a client id moves to this client. If a
-    client is known only from the log, its incident moves to the reporting client with the same client id.
+    An incident without a client id moves to the only client of its process and kind. If a client is known only from the
+    log, its incident moves to the reporting client with the same client id.
     """
     state = bucket.state
     names = {(ref.process, ref.client_id, ref.kind) for ref in state.all_clients} if state.former else set()

@@ -378,7 +378,7 @@ def _readings(saved: _Saved, form: int) -> Readings:
 
 
 def _named(values: Floats, before: Sequence[str], names: Sequence[str]) -> Floats:
-    """Return the columns `names` of a table with the columns `before`. A missing column becomes NaN."""
+    """Return the columns `names` of a table; NaN for a column that the table lacks. `before`: the table's columns."""
     if before == names:
         return values[:, : len(names)]
     known = np.column_stack([values, np.full(len(values), np.nan)])

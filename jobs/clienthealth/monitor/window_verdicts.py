@@ -45,7 +45,7 @@ def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
 def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING_MORE) -> Verdict:
     """Judge one window, and apply the adjustments of stage "window" (`adjust.py`).
 
-    `known`: what adjustments know, beside mode and window.
+    `known`: facts for the adjustments. `verdict` adds mode and window.
     """
     context = dataclasses.replace(known, mode=mode, window=window)
     (adjusted,) = adjust("window", [mode.judge(window, mode.thresholds)], context)
@@ -159,10 +159,10 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
-    """Return a verdict's counts, and two new counts for each of the mode's `sums` in `detail` that has no count.
+    """Return the counts of a verdict, and two new counts for each sum in the verdict's `detail` that has no count.
 
-    One new count has the kind "log", the other has the kind "metric". In both, `settled` is the sum, and `settled_ms`
-    is `seen_ms`.
+    The mode's `sums` are the names of the sums. One new count has the kind "log", the other has the kind "metric". In
+    each new count, `settled` is the sum, and `settled_ms` is `seen_ms`.
     """
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)

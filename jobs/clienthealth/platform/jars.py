@@ -164,9 +164,9 @@ def refuse_other(name: str, paths: Sequence[Path]) -> None:
             path.unlink()
         lines = "\n".join(f"{digests[path]}  {path.name}" for path in other)
         raise DependencyError(
-            f"{_failure(name)}: these jars did not match their pins in jars.sha256 and were deleted; if you raised "
-            "a version, compare these checksums with those of the jars' project, and enter them in jars.sha256:\n"
-            f"{lines}"
+            f"{_failure(name)}: the jars below did not match their pins in jars.sha256, and were deleted. If you "
+            "raised a version, compare the checksums below with the checksums that the jars' project publishes, and "
+            f"enter the checksums below in jars.sha256:\n{lines}"
         )
 
 

@@ -74,7 +74,7 @@ class Reread(Generic[_T]):
         self._unopened = False
 
     def current(self) -> _T:
-        """Return the content. It is a new object only after one of the files has changed."""
+        """Return the content. The content is a new object only after one of the files has changed."""
         with self._lock:
             changed = (stamp := self._stamps()) != self._stamp
             if changed or self._unopened:

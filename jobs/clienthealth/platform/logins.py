@@ -84,7 +84,7 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
             meant = "".join(f" (is {near} meant?)" for near in get_close_matches(name, supported, 1))
             raise OptionError(f"'{name}' is not supported{meant}; supported options: {', '.join(supported)}")
         elif name.endswith("callback.handler.class") and (login is None or login.defaults.get(name) != value):
-            raise OptionError(f"remove {name}: sasl.mechanism determines this class")
+            raise OptionError(f"remove {name}: sasl.mechanism determines the class of the handler")
     if "security.protocol" in options:
         translated["security_protocol"] = options["security.protocol"].upper()
     if login and login.package and find_spec(login.package) is None:
@@ -123,7 +123,7 @@ def login_parts(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def jvm_flags(options: Mapping[str, str]) -> str:
-    """Return the JVM flag that permits requests to the token endpoint, after a blank; '' if there is no token endpoint.
+    """Return a blank and the JVM flag that permits requests to the token endpoint; '' if there is no token endpoint.
 
     Kafka's Java client requests tokens only from the addresses that this flag lists.
     """

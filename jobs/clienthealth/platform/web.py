@@ -169,7 +169,7 @@ class Server(ThreadingHTTPServer):
         self._deadlines[connection] = time.monotonic() + seconds
 
     def service_actions(self) -> None:
-        """Close overdue connections. Their threads get an error."""
+        """Close overdue connections. The thread of a closed connection gets an error."""
         now = time.monotonic()
         for connection in [overdue for overdue, end in list(self._deadlines.items()) if end < now]:
             self._deadlines[connection] = now + ANSWER_SECONDS
@@ -207,7 +207,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.BAD_REQUEST)
             return False
         if parsed and (self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers):
-            # The server would read this request's body as the next request.
+            # The server reads no bodies. On an open connection, the body would be read as the next request.
             self.close_connection = True
         return parsed
 

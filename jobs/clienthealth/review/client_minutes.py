@@ -96,7 +96,8 @@ def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     `confirmed` are numbers of minutes with this status. `buffer` and `queue`: peak use of the client's buffer and queue
     (0 to 1).
     """
-    # To find the maximum of a text, Spark sorts all rows: grouping in two steps is six times as fast as in one.
+    # Group by the text columns first. With only one grouping, Spark would sort all rows to find the maximum of a text,
+    # and would take six times as long.
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end))
     key, named = (*CLIENT_KEY, "period", "queue_topic"), ("kind", "host", "library", "version")
     counts, highest = ("suspected", "confirmed"), ("buffer", "queue")

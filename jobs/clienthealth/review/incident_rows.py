@@ -188,8 +188,9 @@ def _severity(status: Literal["confirmed", "suspected"]) -> Column:
 def pages(touching: DataFrame, period: Period, hold: int) -> DataFrame:
     """Return the pages (alerts that call a person) that began in the period, one row per page of a service for a mode.
 
-    A page lasts while a client of the service has a confirmed failure in the mode. A failure within `hold` seconds
-    after this belongs to the same page. Withdrawn incidents are included, because they called a person.
+    A page lasts while a client of the service has a confirmed failure in the mode. A failure that is found at most
+    `hold` seconds after the page's end continues the page. Withdrawn incidents are included, because they called a
+    person.
     """
     rang = touching.filter("last <> 'moved' and found_at is not null and (stop is null or stop > found_at)")
     rang = rang.filter(_severity("confirmed") == "critical")

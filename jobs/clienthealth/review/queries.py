@@ -142,8 +142,8 @@ def _changes(minutes: DataFrame, all_incidents: DataFrame, last_two: Sequence[Pe
 def also_seen(minutes: DataFrame, last_two: Sequence[Period]) -> list[AlsoSeen]:
     """Return the known issues seen in the later period.
 
-    The issues that log lines or measurements show come first, then the issues that clients' options show. In both
-    groups, the issue with the most lines comes first.
+    Issues found in log lines or measurements come before issues found in clients' options. Among issues of the same
+    kind, the issue with the most lines comes first.
     """
     rows = client_minutes.also_seen(minutes, last_two).collect()
     before = Counter({(row["what"], row["service"]): row["lines"] for row in rows if row["period"] == 0})

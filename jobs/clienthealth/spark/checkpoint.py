@@ -181,7 +181,7 @@ def _parts(offsets: Sequence[Offsets]) -> dict[Part, int]:
     }
 
 
-#: SPREAD: file with the number of partitions that `numbers_of` used first; SEED: seed of Spark's hash.
+#: SPREAD: file with the first value of `shuffle_partitions` for the checkpoint. SEED: seed of Spark's hash.
 SPREAD, SEED = "spread", 42
 _WORD = 0xFFFFFFFF
 

@@ -285,7 +285,7 @@ class _Records:
         column = batch.column("value")
         data = column.buffers()[2]
         ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1].tolist()
-        # Arrow's view has signed bytes.
+        # A view of Arrow's buffer has signed bytes. Cast the view to unsigned bytes.
         view = memoryview(data).cast("B") if data is not None else memoryview(b"")
         self.values: list[memoryview | None] = [view[a:b] for a, b in itertools.pairwise(ends)]
         if column.null_count:
@@ -344,8 +344,9 @@ class _Records:
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
     """Choose the log records to decode. For each, return (its index, the indexes of the records that it represents).
 
-    Similar lines have the same key. If this key names a process, they differ only in digits; if not, they differ only
-    in times and file offsets. A line of a thread dump is similar to no other line.
+    Similar lines have the same key. If the key names a process, similar lines differ only in digits. If the key names
+    no process, similar lines differ only in times and file offsets. A line of a thread dump is similar to no other
+    line.
 
     `values`, `keys`: binary columns. `worth`: indexes of the records to choose from.
     """

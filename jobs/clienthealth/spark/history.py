@@ -50,7 +50,7 @@ KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 
 
 def _schema(columns: Mapping[str, Any]) -> StructType:
-    """Return a table's schema. `columns` maps each name to a type or, for an array of structs, to their columns."""
+    """Return a table's schema. `columns` maps a name to a type, or to the columns of the structs in an array."""
     schema = StructType()
     for name, kind in columns.items():
         schema.add(name, kind if isinstance(kind, str) else ArrayType(_schema(kind)))
@@ -281,7 +281,7 @@ def _rows(name: str, written: DataFrame) -> DataFrame:
 
 minutes, verdicts = partial(_rows, "minutes"), partial(_rows, "verdicts")
 
-#: The types of those columns that have another type in a batch's JSON than in the table. Times are in ms.
+#: Types in a batch's JSON, for columns that have another type in the table. Times are in ms.
 _WRITTEN = {**dict.fromkeys(("ts", "observed", "since", "minute"), LongType()), "lag_records": DoubleType()}
 
 

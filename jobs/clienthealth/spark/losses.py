@@ -102,9 +102,9 @@ class Losses:
             self._looked = time.monotonic()
 
     def deleted(self, positions: Positions) -> dict[str, int]:
-        """For each topic that lost records, return how many records from these positions on were deleted.
+        """Return the number of deleted records for each topic that lost records; {} if the brokers do not answer.
 
-        The result is empty if the brokers do not answer.
+        Only records at or after `positions` are counted.
         """
         gone = Counter[str]()
         with suppress(Py4JJavaError):

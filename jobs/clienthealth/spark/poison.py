@@ -7,8 +7,8 @@ After a crash, Spark repeats the batch, so one record could end every later proc
   the batch is narrowed: only a sixteenth is read, then a sixteenth of this part, and so on, down to one record. If the
   heap certainly ran out, the batch is narrowed after one such end.
 - It ended without such a sign, as after kill -9. The batch is narrowed only after 20 such ends in a row (KILLS).
-- It ended in a batch of a single record. After as many such ends as above, this record is skipped. If the rest of the
-  batch succeeds, the record becomes a reject.
+- It ended in a batch of a single record. Such a batch cannot be narrowed. Instead, the record is skipped after as many
+  ends as in the two cases above. If the rest of the original batch succeeds, the record becomes a reject.
 
 Once results of a batch are written, the batch is not narrowed, because later batches would write results of the same
 records again.

@@ -26,9 +26,10 @@ log = logging.getLogger(__name__)
 AGAIN, WRITTEN = "again.json", "written"
 #: The monitor writes this file when the state contains all incidents that are open in the history.
 OPENED = "opened"
-#: LASTING_MS: how long (ms) after the history's newest event repeated rows are skipped.
+#: The monitor skips repeated rows until LASTING_MS have passed since the history's newest event.
 LASTING_MS = 2 * 86_400_000
-#: MORE_SECONDS: how long (s) before the history's end topics are read again, because its last minutes may be missing.
+#: If topics are read again, the reading begins MORE_SECONDS before the history's end, because the history's last
+#: minutes may be missing.
 MORE_SECONDS = 600
 
 
@@ -97,7 +98,7 @@ class Restored:
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
         self._spark, self._root, self._checkpoint = spark, settings.monitor.history, checkpoint
-        #: For each (minute, topic): counts in the history that `not_counted` has not subtracted yet.
+        #: For each (minute, topic): the history's counts that `not_counted` must still subtract from new rows.
         self._held: defaultdict[tuple[int, str], Counter[str]] = defaultdict(Counter)
         state, now = compared(spark, self._root, checkpoint), datetime.now(UTC)
         if (text := sentence(state, settings, now)) is not None:

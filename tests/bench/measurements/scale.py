@@ -70,7 +70,7 @@ def measure(scope: Scope) -> Result:
             "s",
             BEHIND_SECONDS,
         ),
-        Figure(f"{many:,} clients: CPU per record, relative to {few:,} clients", ratio, "×", RATIO),
+        Figure(f"{many:,} clients: CPU per record, relative to the same figure for {few:,} clients", ratio, "×", RATIO),
     ]
     delays = ["median delay, s", "longest delay, s"]
     cores = [f"cores of {part}" for part in ("JVM", "Python", "broker")]

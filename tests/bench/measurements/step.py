@@ -47,9 +47,9 @@ def measure(scope: Scope) -> Result:
         rows.append([f"{every} s", *parts, f"{bucket.published / bucket.records:.2f}", f"{len(bucket.kept) / 1e6:.2f}"])
         print(f"  {name}: {bucket.micros(*PARTS):.1f} µs a record", flush=True)
     how = (
-        f"One process judges {CLIENTS:,} producers. In a fleet of 100,000, each of 32 Spark tasks judges as many. One "
-        f"producer in {SICK} hangs in a callback. The columns show the CPU of each phase of a batch, in the order of "
-        "the phases."
+        f"One process judges {CLIENTS:,} producers. In a fleet of 100,000 producers, each of 32 Spark tasks judges "
+        f"{CLIENTS:,} producers. One producer in {SICK} hangs in a callback. The columns show the CPU of each phase of "
+        "a batch, in the order of the phases."
     )
     head = ["interval of samples", *(f"{part}, µs per record" for part in PARTS), "results per sample", "state, MB"]
     return Result(figures, how, [Table(head, rows)])

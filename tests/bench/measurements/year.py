@@ -62,7 +62,7 @@ def measure(scope: Scope) -> Result:
     with tempfile.TemporaryDirectory(prefix="kafka-health-year-") as folder:
         root = Path(folder, "history")
         end = datetime.now(UTC).date()
-        newest = FILES if written is None else round(written.grown["history, minutes"][0] * written.times_a_day)
+        newest = FILES if written is None else round(written.grown["the table minutes"][0] * written.times_a_day)
         began = time.monotonic()
         generate(root, clients, end, days, newest)
         print(f"  {days} days generated in {time.monotonic() - began:.0f} s", flush=True)
@@ -110,9 +110,9 @@ def _result(
     )
     notes: list[str] = []
     if written is not None:
-        head = ["data", "files", "MB"]
-        rows = [[f"{name}, of a day", *_shown(written.a_day(has))] for name, has in written.grown.items()]
-        tables.append(Table(head, [*rows, ["checkpoint, always", *_shown(written.checkpoint)]]))
+        head = ["data of one day", "files", "MB"]
+        rows = [[name, *_shown(written.a_day(has))] for name, has in written.grown.items()]
+        tables.append(Table(head, [*rows, ["the checkpoint (on any day)", *_shown(written.checkpoint)]]))
         ran_for = f"{written.seconds / 60:.0f} minutes with {written.clients:,} clients"
         notes.append(f"The figures of a day are calculated from {ran_for}.")
         notes.append("Delta keeps its logs for a day or two. Topics keep their records for the retention time.")
@@ -142,10 +142,11 @@ def _written(folder: Path) -> Written:
         for line in log.read_text("utf-8").splitlines()
         if line.startswith('{"commitInfo"')
     ]
-    grown = {f"history, {name}": version_size(root / name) for name in history.TABLES}
-    grown |= {f"log of Delta, {name}": _of((root / name / "_delta_log").rglob("*")) for name in history.TABLES}
+    grown = {f"the table {name}": version_size(root / name) for name in history.TABLES}
+    for name in history.TABLES:
+        grown[f"Delta's log of the table {name}"] = _of((root / name / "_delta_log").rglob("*"))
     for topic in (*TOPICS, "client-health"):
-        grown[f"topic {topic}"] = _of(folder.glob(f"broker/data/{topic}-*/*.log"))
+        grown[f"the topic {topic}"] = _of(folder.glob(f"broker/data/{topic}-*/*.log"))
     newest = max((root / "minutes").glob("day=*"))
     client = pa.concat_tables(pq.ParquetFile(path).read([*history.CLIENT_KEY]) for path in newest.glob("*.parquet"))
     clients = len(client.group_by([*history.CLIENT_KEY]).aggregate([]))

@@ -115,7 +115,7 @@ class Unpacked:
 class _Zstd:
     """A zstd reader that raises EOFError for data that is cut off; zstandard's reader does not."""
 
-    #: Number of compressed bytes per call. It is small, because a few bytes of a zip bomb unpack to many bytes.
+    #: Number of compressed bytes per call: a small number, because a few bytes of a zip bomb unpack to many bytes.
     PIECE = 1024
 
     def __init__(self, raw: Readable) -> None:

@@ -104,10 +104,9 @@ class _Open:
 class Splitter:
     """Takes a file's blocks, and yields the entries with a Kafka text.
 
-    lines    number of lines read so far
-    first_ms, last_ms  time range of these lines
-    telling  number of parsed lines with a Kafka text
-    glued    number of `telling` lines that have a level but do not begin an entry: a sign of an unknown layout
+    `lines`: number of lines read so far. `first_ms`, `last_ms`: earliest and latest time found in these lines.
+    `telling`: number of parsed lines with a Kafka text. `glued`: number of `telling` lines that have a level but do not
+    begin an entry: a sign of an unknown layout.
 
     Of equal one-line entries (same writer, text and tenth of a second), the first is yielded. The other entries are
     yielded as one entry, with their number as `repeats`.

@@ -42,9 +42,8 @@ _LINES = tuple(find for name, find in _RE.items() if name.startswith("line_"))
 _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
-#: The search for JSON ends when failed attempts have read _ATTEMPTS times the text's length. For each attempt,
-#: 1/_COUNTED of all text before the error is added to the text read, because the parser counts the line ends in this
-#: text.
+#: The search for JSON ends when the cost of failed attempts exceeds _ATTEMPTS times the text's length. An attempt costs
+#: the length that the parser read, plus 1/_COUNTED of all text before the error, in which the parser counts line ends.
 _ATTEMPTS, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 

@@ -35,13 +35,14 @@ class Input:
     """One file, part of an archive, or standard input. Its items are lines of a log, thread dumps or samples.
 
     name       the name that the user knows: `support.zip/logs/app.log`; `stdin` for standard input
-    what       the kind of content, for people: `log`, `thread dump (jcmd)`, `metrics.jsonl`, `a Java archive`
+    what       kind of content, in words for people: `log`, `thread dump (jcmd)`, `metrics.jsonl`, `a Java archive`
     read       number of lines in the input (for metrics: records)
-    used       number of lines that can support a verdict
+    used       the number of lines that can support a verdict
     start_ms   time of the first used item, epoch ms; None if no used item has a time
     end_ms     time of the last used item
     dated      False if the items have a time of day but no date
-    named      what items without times got from the file's name: 'day' (date and time), 'clock' (time), '' (nothing)
+    named      the part of the file's name that became the time of items without times: 'day' (date and time), 'clock'
+               (time), '' (none)
     local      True if the items' times name no zone; they are then read as UTC
     zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
     emptied    number of records without client metrics after the last record with client metrics; 0 if all records lack
@@ -174,7 +175,7 @@ class Stream:
     process  (service, instance) by the file's name and folder; the content may name another process
     file     the file's path in the folder or archive of its process
     head     the beginning of the file's content
-    read     a function that returns the rest of the file's content
+    read     function that returns the rest of the file's content
     file_ms  time of the file's last modification, epoch ms; None if unknown
     size     the file's size in bytes (of a packed file: before unpacking); None if unknown
     """

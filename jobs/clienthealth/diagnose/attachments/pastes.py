@@ -25,12 +25,13 @@ from clienthealth.read.logs.reports import SENTENCE
 Context = Literal["logged", "quoted", "explained"]
 
 MOST = 1 << 22
-#: Maximum size (bytes) of a text in which a log pattern may match two lines joined.
+#: Maximum size (characters) of a text in which two lines are joined if a log pattern matches only the joined line.
 _EXCERPT = 1 << 16
 #: A prefix is common if at least _ALIKE frames have it. A line with at least _ON_ONE_LINE frames contains a stack.
 _ALIKE, _ON_ONE_LINE = 3, 3
 _MAX_JOINED = 3
-#: In a wrapped text, no line is wider than _WIDEST, and at least the share _SHARE of the lines is full.
+#: In a wrapped text, no line is wider than _WIDEST (characters). Of the lines that may continue on the next line, at
+#: least the share _SHARE is full: the next line's first word would not fit.
 _WIDEST, _SHARE = 200, 0.8
 #: Two lines with equal beginnings of this length are not parts of a wrapped line.
 _SAME = 12
@@ -84,14 +85,14 @@ def restored(content: bytes) -> bytes:
 
 
 def context(content: bytes) -> tuple[Callable[[int], Context], Mapping[int, float]]:
-    """Return a function that maps a line's number to its context, and `LogLine.narrated` by the line's number.
+    """Return a function from a line's number to the line's context, and the lines' `LogLine.narrated` by number.
 
     `content`: a pasted text, cleaned by `restored`. Lines of a text of more than 256 KiB (_PAGE) are all `logged`.
 
-    explained  the words near the line explain ("usually") at least as much as they report ("crashed"); only in texts
-               for people (`for_people`)
-    quoted     neither the line nor the lines near it have a time
-    logged     all other lines
+    - A line is `explained` if the words near the line explain ("usually") at least as much as they report ("crashed").
+      A row of a table is `explained`, too. Only texts for people (`for_people`) have `explained` lines.
+    - A line is `quoted` if neither the line nor the lines near the line have a time.
+    - All other lines are `logged`.
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
     for_people = _RE["for_people"].search(text) is not None
@@ -108,7 +109,7 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Mapping[int, floa
         unquoted = _RE["quotation"].sub("", line)
         logged = _phrases().intersection(catalogue().literals_in(unquoted))
         words = unquoted[: min(map(unquoted.find, logged), default=None)]
-        # In a title, "when" tells the time of a failure. Elsewhere, it begins a condition.
+        # In a title, "when" tells the time of a failure. Elsewhere, "when" begins a condition.
         explained = _weight("explains", words, _STRONG if titled and not number else 1)
         return explained, _weight("reports", words), len(words.strip().encode()), len(_SIGNS["english"].findall(words))
 
@@ -155,11 +156,11 @@ def _narrated(by_person: Sequence[int], lines: Sequence[str], said: Sequence[str
 
 
 def least_probability(reporting: int, number: int) -> float:
-    """Return the probability from which a sentence of a text counts as a report of a failure.
+    """Return the smallest probability with which a sentence of a text counts as a report of a failure.
 
-    `reporting`: weight of the text's reporting words. `number`: number of its sentences. The more reporting words a
-    text has per sentence, the lower is the probability. Logistic regressions on 322 and on 120 published texts gave
-    the formula.
+    `reporting`: weight of the text's reporting words. `number`: number of the text's sentences. The more reporting
+    words a text has per sentence, the lower is the probability. Logistic regressions on 322 and on 120 published texts
+    gave the formula.
     """
     return max(_LEAST, 1 / (1 + exp(1.7 * log((1 + reporting) / (1 + number)) - 1.7)))
 
@@ -257,7 +258,10 @@ def _unwrapped(text: str) -> str:
 
 
 def _indented(text: str) -> str:
-    """Join a line to the line above if it is indented, or a map (`{…}`) below metadata."""
+    """Join each line that continues the line above.
+
+    Such a line is indented, completes a log pattern, or is a map (`{…}`) below a line on metadata.
+    """
 
     @cache
     def patterns_in(line: str) -> frozenset[str]:

@@ -53,7 +53,7 @@ class Reader:
 
     progress  called after each read with the stream's name, the bytes read, and the size (or None)
     now_ms    the present time (epoch ms), for files without a credible time of modification
-    undated   the time (epoch ms) of data without times, by process; all readers share it
+    undated   the time (epoch ms) that data get if they have no times, by process; all readers share this mapping
     """
 
     def __init__(
@@ -220,7 +220,7 @@ class Reader:
         alone = not metrics.between(text, every).strip(" \t\r\n,\ufeff")
         telling = [document for document in every if self._listed(document, alone)]
         values = [document.value for document in every]
-        # A record in an unknown format makes the report say why it is rejected.
+        # Yield documents in an unknown format, too, so that the report gives the reason why they are rejected.
         if alone and (telling or not (exports.of_documents(values) or metrics.kind_of(text))):
             telling = every
         taken = {number for document in telling for number in document.lines}
@@ -327,7 +327,8 @@ class Reader:
             if dump.complete is False:
                 self.input.cannot_read("thread dump(s) that are cut off")
             self.input.read += len(dump.taken)
-            self.input.used += max(0, len(dump.taken) - 1)  # Minus 1: the dump's record is counted later, as 1.
+            # `diagnose` adds 1 to `used` for the dump's record.
+            self.input.used += max(0, len(dump.taken) - 1)
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
 
     def _local(self, last_ms: int) -> None:

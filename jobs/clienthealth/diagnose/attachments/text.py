@@ -181,8 +181,8 @@ class Layout:
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Layout:
         """Learn the layout from the file's first lines. `file_ms`: time of the file's last modification.
 
-        An application's text may look like a prefix. If fewer than half of the lines can be parsed without this text,
-        and more lines can be parsed with it, the text stays.
+        An application's text may look like a prefix. Such a prefix stays in the lines if fewer than half of the lines
+        about Kafka can be parsed after its removal, and if more of these lines can be parsed with the prefix.
         """
         layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
         if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:

@@ -111,7 +111,7 @@ class Session:
     newest  the state of each client as the monitor would publish it, by client
     found   the worst verdict so far, by client and failure mode, without withdrawn or moved verdicts
     dumps   the threads in the newest KEPT_DUMPS (20) records with thread dumps, by `Source`
-    stands  a `Stand` per thread of the application, by the process's instance id and the thread's name
+    stands  how long each thread of an application has had the same frames: a `Stand` by instance id and thread name
     faults  the texts of the errors that kept data or clients from being judged
     """
 

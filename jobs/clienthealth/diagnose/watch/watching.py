@@ -131,7 +131,8 @@ def watch(
         while not stop.is_set() and time.monotonic() < end and not all(process.ended_ms for process in processes):
             for at, process in enumerate(processes):
                 if at in under_way and under_way[at].done():
-                    # `result` raises an error in our own code. Such an error ends the watch.
+                    # If a mistake in our own code made `read` fail, `result` raises the exception, which ends the
+                    # watch.
                     under_way.pop(at).result()
                 if at not in under_way and not process.ended_ms:
                     under_way[at] = pool.submit(process.read)

@@ -41,7 +41,7 @@ CONNECTION_FAILED_SOMEWHERE = FILE.reads("send-blocked-on-metadata.connection-fa
 AUTHENTICATION, TLS = map(FILE.reads, ("also-seen.authentication", "also-seen.tls"))
 
 TROUBLES = ("connection-close-total", "record-retry-total", "record-error-total")
-#: If a client loses at least this many connections per second, they are refused: time-outs are rarer.
+#: If a client loses at least this many connections per second, they are refused. Time-outs cause fewer losses.
 REFUSED_PER_SECOND = 0.2
 #: Parts of the names of errors that report too few replicas. The names are reduced to letters in lower case.
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
@@ -244,7 +244,8 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     # The records of the first line had already waited for `waitMs`.
     span = spanned(failed) + captured(failed[0], "waitMs") / 1000 if failed else 0.0
     lasting = max(span * (len(failed) >= limits.min_failed_lines), _tried_for(failed)) >= limits.suspect_stalled_seconds
-    # librdkafka times out requests only when records expire: `span` does not matter.
+    # Lines about timed-out requests suffice even if `span` is short: librdkafka times out requests only when records
+    # expire.
     lasting |= sum(event.repeats for event in failed if "request" in event.captures) >= limits.min_failed_lines
     if failed and failed[-1].ts_ms >= window.start_ms and (facts or stalls_by_metrics or (lasting and not delivers)):
         text = f"{count_of(sum(e.repeats for e in failed), 'line')} in {elapsed(span)} like {quoted(failed[-1].text)}"

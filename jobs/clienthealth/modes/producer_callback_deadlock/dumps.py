@@ -33,7 +33,7 @@ SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
 #: Dumps closer than APART_SECONDS count as one: two exporters may dump a process at once.
 APART_SECONDS = 5.0
-#: A thread that mostly sleeps uses at most LITTLE times `still_cpu_share` (a share of one CPU).
+#: A thread that mostly sleeps uses at most `LITTLE * still_cpu_share` of one CPU.
 LITTLE = 5
 HELD = ("callback-blocked", "io-thread-blocked")
 

@@ -130,7 +130,7 @@ def _overdue_after(window: ClientWindow, limits: Thresholds) -> float:
 class Frozen(NamedTuple):
     """Stretches in which `select-total` did not change, although the I/O thread should have used its selector.
 
-    runs       the stretches; each other field has one value per stretch
+    runs       one run of samples per stretch; each other field has one value per stretch
     filling    True if the buffer filled during the stretch
     overdue    True if records had waited longer than request.timeout.ms at the end of the stretch
     busy_from  index of the first sample in the stretch at which records waited
@@ -392,7 +392,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     """Judge a client without new samples: its I/O thread may be stuck, or its application may not poll.
 
-    Returns None if the missing samples show neither.
+    Returns None if the missing samples show neither a stuck I/O thread nor an application that does not poll.
     """
     if window.departed_ms is None:
         return None

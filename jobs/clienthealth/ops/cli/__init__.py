@@ -131,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit with its exit code.
 
     The exit code is 130 on Ctrl-C, and 141 if the reader of the output is gone. A HealthError prints
-    only its message, and sets the exit code. `argv`: None for this process's arguments.
+    only its message, and sets the exit code. If `argv` is None, the arguments of this process are used.
     """
     args = list(sys.argv[1:] if argv is None else argv)
     sys.excepthook = _defect

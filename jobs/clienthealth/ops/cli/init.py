@@ -67,7 +67,7 @@ def _show(what: str, commands: Sequence[str]) -> None:
 
 
 def _kept(args: argparse.Namespace, path: Path) -> Settings:
-    """Return the settings of an existing file. Raises SettingsError if an option contradicts them."""
+    """Return the settings of an existing file. Raises SettingsError if an option contradicts a setting."""
     from clienthealth.configuration import load, placed
     from clienthealth.model.errors import SettingsError
     from clienthealth.ops.initialise import PARTS

@@ -53,7 +53,8 @@ Ask = Callable[[str], Any]
 def asker(url: str, user: str, password: str = "") -> Ask:
     """Return a function that reads a JSON document from the exporter at `url`.
 
-    The function takes the document's path below /api/v1/, and raises ValueError on failure. `user`: '' for no login.
+    The function takes the document's path below /api/v1/, and raises ValueError on failure. `user` is '' if the
+    exporter needs no login.
     """
     login = basic_auth(user, password) if user else {}
 

@@ -243,8 +243,8 @@ def _asked(
         often = f"every {one.interval_ms / 1000:g} s"
         return Finding(PUSHES, "ok", f"{client} are requested to push their metrics {often} ({one.name}).")
     command = wanted.command(settings.kafka.bootstrap_servers)
-    how_much = "requested to push only some or none" if present else "not requested to push any"
-    text = f"{client} are {how_much} of the metrics that we read"
+    lacking = "all metrics that we read" if present else "metrics"
+    text = f"{client} have no subscription that requests {lacking}"
     return Finding(PUSHES, otherwise, f"{text}. Run 'kafka-health init', or: {command}")
 
 

@@ -37,7 +37,7 @@ class Metric(NamedTuple):
     kind    kind of the client
     name    our name of the metric; None for a metric that is not read
     kip714  True if clients use this name when they push metrics (KIP-714)
-    whole   subject of a data point without attributes: the client that the resource names
+    whole   the client that the resource names, as the subject of data points without attributes
     """
 
     kind: str

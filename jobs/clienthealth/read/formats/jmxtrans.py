@@ -1,7 +1,8 @@
 """jmxtrans's KafkaWriter. A record has one MBean attribute, with its full name in the field `keyspace`.
 
-The Java consumer replaces dots in topic names, so dots that separate no parts belong to the client id. For
-`producer-topic-metrics`, the client id is assumed to contain no dots.
+In metrics of the consumer's partitions, dots separate client id, topic and partition. The Java consumer replaces dots
+in topic names, so all other dots belong to the client id. For `producer-topic-metrics`, the client id is assumed to
+contain no dots.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class _Meaning(NamedTuple):
 
 
 class _Shape:
-    """The positions of the numbers in a scope. `meanings` maps the scope's other bytes to the numbers' meaning."""
+    """The positions of the numbers in a scope. `meanings` maps the bytes around the numbers to the numbers' meaning."""
 
     def __init__(self, form: str) -> None:
         self.unpack = struct.Struct(form).unpack

@@ -17,7 +17,7 @@ from clienthealth.model.tables import table
 from clienthealth.read.logs.times import number
 from clienthealth.read.logs.wordings import Meaning, meanings
 
-#: Prefix of the names of measurements among a client's options.
+#: An option with this prefix in its name is a measurement of the client.
 MEASURED = "measured."
 
 
@@ -26,8 +26,8 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 
     option  the option's name, or `measured.` and the name of one of the client's measurements
     one_of  texts in lower case, one of which the value must equal; `is` in TOML
-    like    regular expression for the whole value, as an alternative to `one_of`
-    of      name of an option if `below` and `above` are multiples of its value; '' if they are the limits themselves
+    like    alternative to `one_of`: a regular expression that the whole value must match
+    of      name of an option if `below` and `above` are multiples of its value; '' if they are plain numbers
     """
 
     option: str
@@ -57,7 +57,7 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
     action         what to do about the issue
     least          minimum number of lines in a run of lines about the issue; a shorter run is normal
     apart_seconds  a run with fewer lines than `least` ends after this time (s) without a line
-    when           conditions on the client's options or measurements; all of them must hold
+    when           required conditions on the client's options or measurements; all conditions must hold
     source         URL of the option's documentation; '' if log lines show the issue
     """
 
@@ -80,7 +80,7 @@ _SOURCES = _TABLES.pop("sources")
 #: Literals must not contain these characters: in raw JSON, which is searched, they may be escaped.
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
 _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
-#: The end of an error's class name in a log line, but not in source code.
+#: Matches the end of an error's class name in a log line. In source code, other characters follow the name.
 _THROWN = r"(?:Exception|Error)(?=: \S|\]|['\"]| - | at |, :message=>|\s*(?:\n|\Z))"
 
 

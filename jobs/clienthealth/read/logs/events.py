@@ -32,15 +32,17 @@ BYTES_PER_LINE = 64
 
 LIBRARIES = r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|confluent|sarama|\[thrd:|\b(?:kgo|franz-go|brod|faust|redpanda)\b"
 _LIBRARY = re.compile(LIBRARIES, re.ASCII | re.IGNORECASE)
-#: librdkafka's prefix. If the line has a logger or level too, an application copied the line.
+#: The prefix of librdkafka's own lines. If a line with the prefix also has a logger or level, an application copied the
+#: line.
 _OF_RDKAFKA = re.compile(r"%\d\|")
-#: A client's prefix; before a match, it shows that an application copied the line.
+#: A client's prefix. In a line that is not the client's own (`_is_own`), a prefix before a match shows that an
+#: application copied the line.
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
 _RE = {name: re.compile("".join(pieces)) for name, pieces in table(Path(__file__).with_name("quotations.toml")).items()}
 MAX_BEFORE = 500
 #: Maximum difference (ms) between local times of one moment in two time zones.
 FAR_MS = 26 * 3_600_000
-#: Levels of lines that report no trouble, such as a quoted text.
+#: Levels of lines that report no trouble. Such a line may quote a text about trouble.
 CALM = ("TRACE", "DEBUG", "INFO")
 #: If a match ends after the first MAX_SHOWN characters, the shown text begins MAX_LEFT characters before the match.
 MAX_LEFT, MAX_SHOWN = 40, 160
@@ -143,7 +145,7 @@ def _is_bare(line: LogLine) -> bool:
 
 
 def _is_reported(sentence: str, quotation: str, after: str) -> bool:
-    """Return True if a sentence that is no question quotes a whole message."""
+    """Return True if a sentence quotes a whole message, and is no question."""
     whole = any(
         begin.search(quotation[1:])
         for begin in (_RE["beginning"], _RE["exception"], _RE["after_layout"], _RE["after_words"])
@@ -178,7 +180,7 @@ def _telling_line(line: LogLine, source: Source, body: str, match: re.Match[str]
     text = body[begin : end if end >= 0 else None]
     cut = match.start() - begin - MAX_LEFT
     if match.end() - begin <= MAX_SHOWN or cut <= 0:
-        # The mark of a title may be from `_unlinked`, not from the text.
+        # Remove the mark `# ` of a title: `_unlinked` (pastes.py) may have added the mark to the text.
         return text.removeprefix("# "), source
     prefix = KAFKA_PREFIX.search(text, 0, cut)
     named = f"{prefix[0]}] " if prefix else ""

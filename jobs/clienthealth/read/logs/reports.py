@@ -23,9 +23,11 @@ from clienthealth.model.tables import table
 
 Floats = npt.NDArray[np.float64]
 BUCKETS = 1 << 14
-#: A sentence counts as the report of a known issue from this probability. Such a report accuses no client.
+#: A sentence counts as the report of a known issue if the issue has at least this probability. A known issue causes no
+#: verdict on a client.
 OF_ISSUE = 0.3
-#: In a person's sentence, a pattern for lines of any program counts only from this probability of a failure.
+#: If a pattern for lines of any program matches in a person's sentence, the match counts only if the sentence reports a
+#: failure with at least this probability.
 OF_PATTERN = 0.15
 #: Lengths of the character n-grams, which include the blanks around a word.
 SIZES = range(2, 6)
@@ -94,7 +96,7 @@ def judged(text: str) -> Iterator[Judged]:
     model = _model()
     for sentence in SENTENCE.finditer(text):
         buckets, values = features(sentence[0])
-        # The score of a sentence that reports nothing is 1.
+        # A label's probability is its score divided by the sum of all scores. "Nothing is reported" has the score 1.
         scores = np.exp(model.weights[:, buckets] @ values + model.biases)
         best, total = scores.argmax(), 1 + scores.sum()
         if buckets:

@@ -106,8 +106,9 @@ ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 def zone_between(written_ms: int, there_ms: int) -> int | None:
     """Return the offset (ms) which, added to a time without a zone, gives UTC; None if unknown.
 
-    `written_ms`: the time, read as UTC. `there_ms`: when the text arrived (epoch ms). If the difference of these times
-    is within SOON_MS of a multiple of half an hour, this multiple is the offset: a delay is rarely so close to one.
+    `written_ms`: the time, read as UTC. `there_ms`: when the text arrived (epoch ms). The offset is the multiple of
+    half an hour that differs from `there_ms - written_ms` by at most SOON_MS, because a delay is rarely so close to a
+    multiple of half an hour.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS
@@ -135,7 +136,7 @@ def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | Non
     try:
         if "d" in found:
             month = _MONTHS.get(found.get("mon", "")) or int(found.get("m", "0"))
-            # A date without a year gets the latest year in which it is at most a day after `day`.
+            # If a date has no year, choose the latest year for which the date is at most one day after `day`.
             latest = (day or datetime.now(UTC).date()) + timedelta(days=1)
             year = (
                 int(found["y"]) if "y" in found else latest.year - ((month, int(found["d"])) > latest.timetuple()[1:3])
@@ -225,7 +226,7 @@ class Times:
 
     @classmethod
     def anywhere(cls) -> Times:
-        """Return an instance that tries only formats that are unmistakable even after other words."""
+        """Return an instance for times that follow other words. Only formats that nothing else resembles are tried."""
         return cls(list(_ANYWHERE))
 
     def begins(self, line: bytes) -> bool:

@@ -39,13 +39,14 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     id         hyphenated, unique. It is in the monitor's state on disk (`LogEvent.signature`)
     source     maps a library to the versions and the source file of the line; the key `any` stands for any program
     literal    text in every match (or one of `or_literals`), searched first because this is cheaper. Case matters
-    or_literals  alternatives to `literal`. In both, `%name%` stands for a list in `searches` of shapes.toml
+    or_literals  alternatives to `literal`. In `literal` and `or_literals`, `%name%` stands for a list of texts: the
+               table `searches` of shapes.toml has the lists
     pattern    regular expression for the message or the lines below it. Named groups become `LogEvent.captures`;
                `%name%` stands for a part in shapes.toml
     logger     beginning of the logger's name; None for any. Names without a dot are not tested
     also       id of a known issue that a matching line shows besides the failure; '' if none
-    reports    label (`judged`) of sentences that count as matches; '' if none. With a label, the pattern applies
-               only to a person's sentences
+    reports    a label of the classifier (`judged`), or ''. If a label is set, the pattern applies only to sentences of
+               a person, and sentences to which the classifier gives the label also count as matches
     examples   lines that the pattern must match
     """
 
@@ -85,16 +86,16 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     kind      the kind of client that logs the event; None if several kinds log it
     relief    True if the event shows that a fault has ended
     process   True if the event is about all clients of the process
-    life      what the client does: `begins`, `closes` (begins to close), `closed`, `loses` (ends with undelivered
-              records), `is killed` (its process is); else None
+    life      the change in the client's life: `begins`, `closes` (begins to close), `closed`, `loses` (ends with
+              undelivered records) or `is killed` (the client's process is killed); None if the event shows no change
     counted   a counter of the Java client, or ''. A line is ignored if this counter does not rise about the
               time of the line
     halted    a counter of the Java client, or ''. A line is ignored if this counter rises later
     away      True if the event occurs only after max.poll.interval.ms without a poll()
     unserved  True if the brokers or the group's coordinator do not serve the client
     otherwise  True if the event is searched for only where no other pattern matches
-    suspects  maps a failure mode that the event suggests to the mode's cause ('' if unknown); only for attached texts
-              in which no later line matches an event with `relief`
+    suspects  the failure modes that the event suggests, each with the cause of the failure ('' if unknown). An event
+              suggests failures only in attached texts in which no later line matches an event with `relief`
     enough    the minimum number of lines that raise the suspicion in `suspects`
     """
 
@@ -147,7 +148,7 @@ class Catalogue:
     by_id     maps the id of a log pattern to its log event
     loose     ids of the log patterns that may match lines of any program (`Wording.loose`)
     narrated  ids of the log patterns for a person's sentences (`Wording.narrated`)
-    reports   maps a label of `judged` to the log pattern that sentences with this label match
+    reports   maps a label of the classifier (`judged`) to the log pattern with this label (`Wording.reports`)
     literals  the literal texts of all patterns; every match contains at least one of them
     """
 
@@ -204,8 +205,8 @@ class Catalogue:
         """Yield (log pattern, match) for each pattern that matches a text and allows `logger`.
 
         `with_loose` adds patterns for lines of any program. `narrated` (`LogLine.narrated`) adds patterns for a
-        person's sentences, and the classifier. In a goroutine dump, a pattern's match is the goroutine that has waited
-        longest.
+        person's sentences, and sentences that the classifier finds. In a goroutine dump, a pattern's match is the
+        goroutine that has waited longest.
         """
         named = logger if logger and "." in logger else ""
         matched: set[Meaning] = set()
