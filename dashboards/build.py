@@ -1,8 +1,8 @@
 """Build all dashboards as JSON for Grafana 12. The JSON should also work in other versions from 10 on.
 
-kafka-health generate          writes dashboards/out, with addresses for an installation on a single machine.
-kafka-health dashboards push   sends all dashboards to a Grafana, with the addresses and `[review] slo_target` of your
-                               settings.
+`kafka-health generate` writes dashboards/out, with addresses for an installation on a single machine.
+`kafka-health dashboards push` sends all dashboards to a Grafana. These dashboards have the addresses and the
+`[review] slo_target` of your settings.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ def pages(links: LinkSettings) -> tuple[Page, ...]:
 
 
 def boards(settings: Settings | None = None) -> Mapping[str, dict[str, Any]]:
-    """Return the dashboards as JSON values, by name. Without settings, they equal the files in dashboards/out."""
+    """Return the dashboards as JSON values, by name.
+
+    Without settings, the dashboards equal the files in dashboards/out.
+    """
     chosen = settings or Settings()
     return {page.name: rendered(page, chosen) for page in pages(chosen.links)}
 

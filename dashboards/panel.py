@@ -67,11 +67,11 @@ def chart(
 ) -> Panel:
     """Return a chart with lines over time.
 
-    above    maps each threshold to the colour of its dashed line
-    ceiling  the axis reaches at least this value
-    stacked  True to draw each series on top of the one before, so that the top shows the sum
-    colours  maps the name of a series, or the first words of the name, to a colour
-    nothing  text that is shown if there is no data
+    `above`: maps each threshold to the colour of its dashed line.
+    `ceiling`: the axis reaches at least this value.
+    `stacked`: True to draw each series on top of the one before, so that the top shows the sum.
+    `colours`: maps the name of a series, or the first words of the name, to a colour.
+    `nothing`: text that the panel shows if there is no data.
     """
     panel = (
         timeseries.Panel()
@@ -175,13 +175,13 @@ def rows(
 ) -> Panel:
     """Return a table with one row per set of labels and one column per query.
 
-    columns   query and unit of each column, by the column's heading
-    hidden    labels without a column
-    above     thresholds of each column, by heading
-    words     mappings that show values as words, by the heading of the values' column
-    coloured  colours of a label's values, by label
-    linked    links that appear after a click on a label's value, by label
-    largest   heading of the column by which the rows are sorted, the largest value first
+    `columns`: query and unit of each column, by the column's heading.
+    `hidden`: labels that get no column.
+    `above`: thresholds of each column, by heading.
+    `words`: mappings that show values as words, by the heading of the values' column.
+    `coloured`: colours of a label's values, by label.
+    `linked`: links that appear after a click on a label's value, by label.
+    `largest`: heading of the column that sorts the rows; the row with the largest value comes first.
     """
     panel = (
         table.Panel()

@@ -46,7 +46,7 @@ def named(labels: Sequence[str]) -> str:
 
 
 def keeping(text: str, settings: Settings) -> str:
-    """Return a query, link or legend with the labels of `kept_labels` instead of the default labels KEPT.
+    """Replace the default labels KEPT in a query, link or legend by the labels that `kept_labels` returns.
 
     Raises SettingsError in the same cases as `kept_labels`.
     """
@@ -127,13 +127,13 @@ def worst(
 ) -> str:
     """Return a query for the series with the worst values in the dashboard's time range.
 
-    each    query for all series
-    by      labels that identify a series; if several series have equal labels, the largest of their values is drawn
-    most    maximum number of series
-    pick    topk if large values are bad, bottomk if small values are bad
-    ranked  query for the values that rank the series; '' ranks them by the worst value of `each` in the time range
-    among   query for the clients that may be shown; '' for all clients
-    zeros   True to draw 0 at times when a series is missing although its exporter runs
+    `each`: query for all series.
+    `by`: labels that identify a series. If several series have equal labels, the largest of their values is drawn.
+    `most`: maximum number of series.
+    `pick`: topk if large values are bad, bottomk if small values are bad.
+    `ranked`: query for the values that rank the series; '' ranks them by the worst value of `each` in the time range.
+    `among`: query for the clients that may be shown; '' for all clients.
+    `zeros`: True to draw 0 at times when a series is missing although its exporter runs.
     """
     end = "max" if pick == "topk" else "min"
     over = f"({ranked})" if ranked else f"{end}_over_time(({each})[$__range:$__interval] @ end())"

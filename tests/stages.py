@@ -302,7 +302,7 @@ def _main(arguments: Sequence[str]) -> int:
 
 
 async def _until_ended(suite: str, names: Sequence[str]) -> int:
-    """Run stages until they end. SIGTERM and SIGHUP cancel them, as Ctrl-C does."""
+    """Run stages until they end. SIGTERM and SIGHUP cancel the stages, as Ctrl-C does."""
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGHUP):

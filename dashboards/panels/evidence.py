@@ -21,8 +21,8 @@ _BY_SERVICE = listed((*KEPT, "service"))
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
     """Return two queries on `metric`: for the clients with the worst values, and for the best clients of services.
 
-    The second query ranks services by the value of their best client, and selects the services with the worst values
-    (at most `_BEST` services).
+    The second query ranks services by the value of their best client. The query selects the services, at most `_BEST`,
+    in which the value of the best client is worst.
     """
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [
@@ -79,8 +79,9 @@ def metadata_waiting(width: int = 12, among: str = "") -> Panel:
         143,
         "Callers waiting for metadata",
         "Highest number of threads that wait for metadata in send(), in any thread dump since the failure began. Any "
-        "such thread is bad: it is blocked for up to max.block.ms, and then send() fails. Without a dump the panel is "
-        f"empty. What to do: remove the cause that the verdict names. Alert for {SEND_BLOCKED}.",
+        "thread that waits for metadata is bad: the thread is blocked for up to max.block.ms, and then send() fails. "
+        "Without a dump the panel is empty. What to do: remove the cause that the verdict names. Alert for "
+        f"{SEND_BLOCKED}.",
         [Query(worst_clients("kafka_client_producer_metadata_waiting_threads", among), LEGEND)],
         "none",
         width=width,
@@ -97,8 +98,8 @@ def left_at_end(width: int = 24, among: str = "") -> Panel:
     return rows(
         146,
         "Left undelivered at the end",
-        "Number of undelivered records in the last sample of each producer that has ended. These records may be lost, "
-        "so any such record is bad. What to do: send the records again if their source allows it, and close the "
+        "Number of undelivered records in the last sample of each producer that has ended. Any undelivered record is "
+        "bad, because it may be lost. What to do: send the records again if their source allows it, and close the "
         f"producer on every path that ends the process. Alert for {NOT_CLOSED}.",
         {"bytes": (most("bytes"), "bytes"), "records": (most("records"), "short")},
         hidden=("host",),
@@ -131,8 +132,8 @@ def topic_fetches(width: int = 12, among: str = "") -> Panel:
         145,
         "Records per topic",
         "Records per second that consumers of several topics read from each topic, the slowest first. It is bad if "
-        "other topics are at 0 while one topic is read or has a full queue: the handler of that topic blocks the "
-        f"others. What to do: examine that handler. Alert for {CROSS_TOPIC}.",
+        "one topic is read or has a full queue while other topics are at 0: the handler of the one topic blocks the "
+        f"other topics. What to do: examine the handler that blocks. Alert for {CROSS_TOPIC}.",
         [
             Query(
                 worst_clients(

@@ -19,10 +19,10 @@ def in_trouble(width: int = 4) -> Panel:
     return number(
         200,
         "Groups in trouble",
-        "Groups that make no progress, have stopped committing, or went back to an earlier offset. Any such group is "
-        "bad. What to do: check whether its members run and poll. Alerts: KafkaClientLagStalled, "
+        "Groups that make no progress, have stopped committing, or went back to an earlier offset. Any group in "
+        "trouble is bad. What to do: check whether the group's members run and poll. Alerts: KafkaClientLagStalled, "
         "KafkaClientLagStopped, KafkaClientLagRewound. Groups that only fall behind are not included; the "
-        "alert KafkaClientLagGrowing reports them.",
+        "alert KafkaClientLagGrowing reports these groups.",
         f'count(max by ({_BY}) (kafka_consumergroup_group_status{{status=~"{_TROUBLE}", {OF_GROUP}}}))\n'
         f"or\n0 * max(kafka_consumergroup_group_status{{{OF_GROUP}}})",
         "none",
@@ -129,8 +129,8 @@ def records_in_and_out() -> Panel:
         207,
         "Records in and out",
         "Records per second that are written to each topic (dashed) and committed by each group, the largest first. A "
-        "group that commits fewer records than are written falls behind. What to do: check whether its handler is too "
-        "slow, or it has too few members. Alert: KafkaClientLagGrowing.",
+        "group that commits fewer records than are written falls behind. What to do: check whether the group's handler "
+        "is too slow, or whether the group has too few members. Alert: KafkaClientLagGrowing.",
         [
             Query(written, f"in: {{{{topic}}}} on {{{{cluster_name}}}} {NAMED_KEPT}", limit=True),
             Query(
@@ -148,9 +148,10 @@ def retention() -> Panel:
         208,
         "Unread share of the retained records",
         "Number of unread records on the topic's worst partition, as a share of the records that Kafka retains. Near 1 "
-        "is bad: Kafka is about to delete unread records. Above 1, Kafka has already deleted some. Shown only for "
-        "topics of which Kafka has deleted records, and for groups that have members or have committed within a week. "
-        "What to do: raise the topic's retention. Alerts: KafkaClientLagRetentionAtRisk, KafkaClientLagRecordsDeleted.",
+        "is bad: Kafka is about to delete unread records. Above 1, Kafka has already deleted some unread records. The "
+        "chart shows only topics of which Kafka has deleted records, and groups that have members or have committed "
+        "within a week. What to do: raise the topic's retention. Alerts: KafkaClientLagRetentionAtRisk, "
+        "KafkaClientLagRecordsDeleted.",
         [
             Query(
                 worst(f"group:kafka_consumergroup_unread:ratio{{{OF_GROUP_TOPIC}}}", f"{_BY}, topic"),

@@ -137,8 +137,9 @@ def waiting_threads(width: int = 12, among: str = "") -> Panel:
     return chart(
         113,
         "Threads waiting in send()",
-        "Threads that wait in send() because the buffer has no room. Any such thread is bad: its caller is blocked. "
-        "What to do: take a thread dump, which shows the callers. Alert: KafkaClientBufferNearlyExhausted.",
+        "Threads that wait in send() because the buffer has no room. Any waiting thread is bad: the application cannot "
+        "continue in this thread. What to do: take a thread dump, which shows the callers of send(). Alert: "
+        "KafkaClientBufferNearlyExhausted.",
         [Query(worst_clients("kafka_client_producer_waiting_threads", among), LEGEND)],
         "none",
         width=width,
@@ -192,8 +193,8 @@ def compression(width: int = 12, among: str = "") -> Panel:
         116,
         "Compressed to",
         "Compressed size of batches as a share of their uncompressed size, the largest first. 1 means no compression. "
-        "This is bad if batches are large and contain text. What to do: set compression.type, or send larger batches, "
-        "which compress better. No alert.",
+        "No compression is bad if batches are large and contain text. What to do: set compression.type, or send larger "
+        "batches, which compress better. No alert.",
         [Query(worst_clients("kafka_client_producer_compression_ratio", among), LEGEND)],
         "percentunit",
         ceiling=1,
@@ -416,7 +417,7 @@ def last_poll(width: int = 12, among: str = "") -> Panel:
     return chart(
         131,
         "Time since the last poll()",
-        "Time since a consumer last called poll(). High is bad: its handler takes long or hangs. After "
+        "Time since a consumer last called poll(). High is bad: the consumer's handler takes long or hangs. After "
         "max.poll.interval.ms the consumer loses its partitions. What to do: take a thread dump and see what the "
         "polling thread does. No alert on this value.",
         [Query(worst_clients("kafka_client_consumer_last_poll_age_seconds", among), LEGEND)],
@@ -446,9 +447,9 @@ def rebalances(width: int = 12, among: str = "") -> Panel:
         133,
         "Rebalances per minute",
         "Rebalances per minute in which a consumer takes part. The consumers with the most rebalances are shown. A few "
-        "are normal while members start or stop. Many are bad, because consumption pauses during each. What to do: see "
-        "in the log which members join and leave. Compare the time between polls with max.poll.interval.ms. If a "
-        f"member hangs, the alert on {CONSUMER_STALLED} fires.",
+        "rebalances are normal while members start or stop. Many rebalances are bad, because consumption pauses during "
+        "each rebalance. What to do: see in the log which members join and leave. Compare the time between polls with "
+        f"max.poll.interval.ms. If a member hangs, the alert on {CONSUMER_STALLED} fires.",
         [Query(rate, LEGEND)],
         "short",
         nothing=NONE,

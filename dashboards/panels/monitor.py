@@ -41,7 +41,7 @@ def _latency(by: str, share: float) -> str:
 
 
 def age_of_newest() -> str:
-    """Return a query for the age of the newest record (s). With several installations, it returns the largest age."""
+    """Return a query for the age of the newest record (s); with several installations, for the largest age."""
     return f"max({_age(listed(KEPT), 'exporter_newest_record_timestamp_seconds')})"
 
 
@@ -178,8 +178,8 @@ def _input() -> Sequence[Panel]:
             "Age of the newest event",
             "Age of the newest event that was read from each topic. High is bad: data is missing or late. A topic of "
             "logs may be empty while everything is well. Alerts: KafkaClientHealthFallingBehind fires above the lower "
-            "dashed line if unread records wait, KafkaClientHealthInputSilent above the upper dashed line if no unread "
-            "record waits.",
+            "dashed line if unread records wait. KafkaClientHealthInputSilent fires above the upper dashed line if no "
+            "unread record waits.",
             [
                 _each(
                     "source_topic, of",
@@ -203,7 +203,7 @@ def _input() -> Sequence[Panel]:
         chart(
             13,
             "Share of records rejected",
-            "Share of the input records that the monitor rejects. High is bad: the clients in these records are not "
+            "Share of the input records that the monitor rejects. High is bad: clients with rejected records are not "
             "monitored. What to do: read the header reject_reason of the records on the topic of rejects. Alert: "
             "KafkaClientHealthRejectsRising.",
             [
@@ -260,8 +260,8 @@ def _work() -> Sequence[Panel]:
             24,
             "Changes of verdicts",
             "Number of incidents that were opened, escalated, moved, closed or withdrawn. Many withdrawn incidents, "
-            "or incidents that open and close repeatedly, are bad: a threshold is too strict. What to do: read about "
-            "false alarms in the runbook of the failure mode. No alert.",
+            "or incidents that open and close repeatedly, are bad: the monitor suspects or confirms failures too "
+            "easily. What to do: read about false alarms in the runbook of the failure mode. No alert.",
             [_each("change", lambda by: _rate(by, "incident_changes_total", "increase"))],
             "none",
             width=24,
@@ -296,8 +296,8 @@ def _left_out() -> Sequence[Panel]:
             32,
             "Series left out",
             "Series that the exporter left out because their metric has more than max_series_per_metric series. Any "
-            "such series is bad: some clients are missing. What to do: raise this limit, or run an exporter per "
-            "cluster. Alert: KafkaClientHealthSeriesDropped.",
+            "series left out is bad: some clients are missing. What to do: raise max_series_per_metric, or run an "
+            "exporter per cluster. Alert: KafkaClientHealthSeriesDropped.",
             [_each("metric", lambda by: _rate(by, "series_dropped_total", "increase"))],
             "short",
             nothing=NONE,
@@ -305,9 +305,9 @@ def _left_out() -> Sequence[Panel]:
         chart(
             33,
             "Health records that the exporter cannot read",
-            "Records on the topic of client health that the exporter cannot read. Any such record is bad: another "
-            "program writes to the topic, or monitor and exporter have different versions. What to do: compare the "
-            "two versions. Alert: KafkaClientHealthDecodeErrors.",
+            "Records on the topic of client health that the exporter cannot read. Any unreadable record is bad: "
+            "another program writes to the topic, or monitor and exporter have different versions. What to do: compare "
+            "the versions of monitor and exporter. Alert: KafkaClientHealthDecodeErrors.",
             [_each("", lambda by: _rate(by, "exporter_decode_errors_total", "increase"), "records")],
             "short",
             nothing=NONE,
@@ -326,7 +326,7 @@ def _left_out() -> Sequence[Panel]:
             35,
             "Input lost before the monitor read it",
             "Records that Kafka deleted before the monitor read them, and partitions that were deleted and created "
-            "again. Any loss is bad: the clients in the lost records are not judged for the time of these records. "
+            "again. Any loss is bad: clients are not judged for the time of their lost records. "
             "What to do: raise retention.ms of the topic. Alert: KafkaClientHealthInputLost.",
             [
                 _each("source_topic", lambda by: _rate(by, "lost_records_total", "increase"), most=WORST // 2),
@@ -353,9 +353,9 @@ def _left_out() -> Sequence[Panel]:
         number(
             37,
             "Files of owners",
-            "Whether the exporter could read the current [owners] files. If it could not, alerts go to the previous "
-            "owners of services. What to do: run kafka-health check-config, which names the wrong line. Alert: "
-            "KafkaClientHealthOwnersUnread.",
+            "Whether the exporter could read the current [owners] files. If the exporter could not read the files, "
+            "alerts go to the previous owners of services. What to do: run kafka-health check-config, which names the "
+            "wrong line. Alert: KafkaClientHealthOwnersUnread.",
             f"min({_P}_exporter_owners_read{{{OF_KEPT}}})",
             "none",
             mappings=words({0: ("unread", CRITICAL), 1: ("read", GOOD)}),

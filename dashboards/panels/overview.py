@@ -65,10 +65,11 @@ def _strip() -> Sequence[Panel]:
         number(
             2,
             "Reporting",
-            "Number of the service's clients that report. It is bad if you run more clients than this: the others are "
-            "not monitored. What to do: check that their reporter or agent writes to the monitor's input topic. "
-            "Alerts: if reports stop, KafkaClientHealthInputSilent fires for a topic, KafkaClientServiceSilent for a "
-            "service, KafkaClientFleetServicesSilent for many services, KafkaClientFleetSilent for nearly all clients.",
+            "Number of the service's clients that report. It is bad if you run more clients than the panel shows: the "
+            "rest are not monitored. What to do: check that each client's reporter or agent writes to the monitor's "
+            "input topic. Alerts: if reports stop, KafkaClientHealthInputSilent fires for a topic, "
+            "KafkaClientServiceSilent for a service, KafkaClientFleetServicesSilent for many services, "
+            "KafkaClientFleetSilent for nearly all clients.",
             f"sum({_PRESENT}{{{OF_SERVICE}}})",
             "none",
             nothing="no clients",
@@ -115,9 +116,9 @@ def _by_mode() -> Panel:
     return chart(
         21,
         "Unhealthy clients by failure mode",
-        "Clients of the service with a suspected or confirmed failure, by mode. Any such client is bad. If many "
-        "clients fail at once, they have a common cause: a broker, a release, a topic. Alerts: each failure mode's "
-        "alert, unless KafkaClientFleetUnhealthy or KafkaClientFleetSuspected silences it.",
+        "Clients of the service with a suspected or confirmed failure, by mode. Any failing client is bad. If many "
+        "clients fail at once, the failures have a common cause: a broker, a release, a topic. Alerts: each failure "
+        "mode's alert, unless KafkaClientFleetUnhealthy or KafkaClientFleetSuspected silences the alert.",
         [verdicts.by_mode()],
         "none",
         stacked=True,
@@ -130,8 +131,8 @@ def _by_service() -> Panel:
     return chart(
         22,
         "Unhealthy clients by service",
-        f"Clients with a suspected or confirmed failure, for the {WORST} worst services. Any such client is bad. What "
-        "to do: choose the service at the top of the page. Alerts: KafkaClientErrorBudgetBurn fires if failures "
+        f"Clients with a suspected or confirmed failure, for the {WORST} worst services. Any failing client is bad. "
+        "What to do: choose the service at the top of the page. Alerts: KafkaClientErrorBudgetBurn fires if failures "
         "last, KafkaClientServiceWorse if more clients fail while an older alert is open.",
         [
             Query(

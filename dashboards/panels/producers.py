@@ -56,9 +56,9 @@ def _strip() -> Sequence[Panel]:
         number(
             1,
             "Producers",
-            "Number of producers in the exporter's metrics. It is bad if you run more producers than this: the others "
-            'are not monitored. With client_series = "unhealthy", the metrics contain only unhealthy producers. Alert: '
-            "KafkaClientHealthInputSilent, if an input topic receives no data.",
+            "Number of producers in the exporter's metrics. It is bad if you run more producers than the metrics "
+            'contain: the rest are not monitored. With client_series = "unhealthy", the metrics contain only unhealthy '
+            "producers. Alert: KafkaClientHealthInputSilent fires if an input topic receives no data.",
             f'count(max by ({BY_CLIENT}) (kafka_client_info{{kind="producer", {OF_CLIENT}}}))',
             "none",
             nothing="no producers",

@@ -68,8 +68,8 @@ def _strip() -> Sequence[Panel]:
             3,
             "Error budget spent",
             "Unhealthy client-minutes (failure suspected or confirmed) as a share of the unhealthy client-minutes that "
-            "the target allows. At 1 the error budget is spent. What to do then: work on reliability before features. "
-            "Alert: KafkaClientErrorBudgetBurn counts only confirmed failures.",
+            "the target allows. At 1 the error budget is spent. What to do when the error budget is spent: work on "
+            "reliability before features. Alert: KafkaClientErrorBudgetBurn counts only confirmed failures.",
             f"({_unhealthy_share()}) / (1 - $slo_target)",
             "percentunit",
             above={1: CRITICAL},
@@ -143,7 +143,7 @@ def _by_mode() -> Panel:
         "Unhealthy clients by failure mode",
         "Clients with a suspected or confirmed failure, by failure mode. A client with two failures is counted "
         "under both modes. Any failure is bad, because it spends the error budget. What to do: follow the runbook of "
-        "the most frequent failure mode. Alert: the alert of that failure mode.",
+        "the most frequent failure mode. Alert: each failure mode's alert.",
         [verdicts.by_mode()],
         "none",
         stacked=True,

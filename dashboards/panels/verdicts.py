@@ -32,7 +32,7 @@ _NONE = f"0 * max(kafka_client_health_exporter_up{{{OF_KEPT}}})"
 def clients(statuses: str, by: str = "") -> str:
     """Return a query that counts the clients with these statuses (such as `confirmed|suspected`).
 
-    `by`: the query's clause ` by (labels)`; '' for one total.
+    `by`: the clause ` by (labels)` of the query; '' to count all clients together.
     """
     chosen = f'status=~"{statuses}", {OF_SERVICE}'
     return f"sum{by} (max by ({BY_SHARD}, status) (kafka_client_service_clients{{{chosen}}}))"
@@ -41,7 +41,8 @@ def clients(statuses: str, by: str = "") -> str:
 def in_mode(statuses: str, mode: Mode | None = None, by: str = "") -> str:
     """Return a query that counts the clients with these statuses in a failure mode.
 
-    If `mode` is None, the counts of all modes are added. `by`: the query's clause ` by (labels)`; '' for one total.
+    If `mode` is None, the query sums the counts of all modes. `by`: the clause ` by (labels)` of the query; '' to count
+    all clients together.
     """
     chosen = ", ".join(([f'mode="{mode.id}"'] if mode else []) + [f'status=~"{statuses}"', OF_SERVICE])
     return f"sum{by} (max by ({BY_SHARD}, mode, status) (kafka_client_service_failure_mode_clients{{{chosen}}}))"
@@ -55,7 +56,7 @@ def by_mode() -> Query:
 def failing(status: str, by: str = "", mode: Mode | None = None) -> str:
     """Return a query that counts the clients with this status in `mode`, or in any failure mode if `mode` is None.
 
-    `by`: the query's clause ` by (labels)`; '' for one total.
+    `by`: the clause ` by (labels)` of the query; '' to count all clients together.
     """
     return f'count{by} (max by ({BY_CLIENT}) ({_MODE}{{status="{status}", {_of(mode)}}}))'
 
@@ -72,7 +73,7 @@ def confirmed(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
     return number(
         id_,
         "Confirmed",
-        "Clients with a confirmed failure. Any such client is bad. What to do: find the client in the table of "
+        "Clients with a confirmed failure. Any failing client is bad. What to do: find the client in the table of "
         "unhealthy clients, and follow the runbook of the failure mode. Alert: the failure mode's alert, which pages "
         "somebody.",
         _count("confirmed", mode),
@@ -87,9 +88,9 @@ def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
     return number(
         id_,
         "Suspected",
-        "Clients with a failure that is suspected on indirect evidence. Such a client may also have a confirmed "
-        "failure in another mode. A suspicion may clear by itself. If it lasts, the failure mode's alert (with status "
-        "suspected) opens a ticket.",
+        "Clients with a failure that is suspected on indirect evidence. A suspected client may also have a confirmed "
+        "failure in another mode. A suspicion may clear by itself. If a suspicion lasts, the failure mode's alert "
+        "(with status suspected) opens a ticket.",
         _count("suspected", mode),
         "none",
         above={1: WARNING},
@@ -106,8 +107,8 @@ def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
         id_,
         "Not judged",
         f"Clients of the service that cannot be judged {judged}, because they send too few samples or too little data. "
-        "They count neither as healthy nor as unhealthy. Many such clients are bad. What to do: check the monitor's "
-        f"input on the dashboard Monitor health. {alert}",
+        "Clients that cannot be judged count neither as healthy nor as unhealthy. It is bad if many clients cannot be "
+        f"judged. What to do: check the monitor's input on the dashboard Monitor health. {alert}",
         f"{clients('unknown') if mode is None else in_mode('unknown', mode)}\nor\n{_NONE}",
         "none",
         nothing="no verdicts",

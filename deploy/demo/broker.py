@@ -83,7 +83,7 @@ class Broker:
             configuration.write_text(
                 "".join(f"{key}={value}\n" for key, value in self._configuration().items()), encoding="utf-8"
             )
-            # One id in 64 begins with a hyphen. As an argument of its own, such an id would look like an option.
+            # One cluster id in 64 begins with a hyphen, and would look like an option in a separate argument.
             cluster = f"--cluster-id={self._cluster_id}"
             self._run("kafka.tools.StorageTool", "format", cluster, "--config", str(configuration))
         also = [plugin.jar()] if self._with_plugin else []
@@ -189,7 +189,7 @@ def new_cluster_id() -> str:
 def plugin_properties(servers: str) -> dict[str, str]:
     """Return the broker properties that load our plugin, which writes to the brokers `servers`."""
     return {
-        # This list replaces the default list of brokers 4.x, so it must also contain their default, JmxReporter.
+        # In brokers 4.x, this list replaces the option's default, JmxReporter. So the list must also name JmxReporter.
         "metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}",
         "clienthealth.topic": TopicSettings().metrics[0],
         "clienthealth.producer.bootstrap.servers": servers,
@@ -197,6 +197,6 @@ def plugin_properties(servers: str) -> dict[str, str]:
 
 
 def java_command(jar_set: str, heap_mb: int, program: str, *arguments: str, also: Iterable[Path] = ()) -> list[str]:
-    """Return the command that runs the main class `program` with the jars of `jar_set` and `also`."""
+    """Return the command that runs the main class `program` with the jars of `jar_set` and the jars in `also`."""
     path = os.pathsep.join(map(str, [*jars.classpath(jar_set), *also]))
     return [java(), f"-Xmx{heap_mb}m", *JVM, "-cp", path, program, *arguments]

@@ -260,7 +260,7 @@ _SWALLOWED = replace(
 _LEADERLESS = replace(
     _STALLED,
     name="delivery-leaderless",
-    help="a producer to a topic with its only replica on a killed broker",
+    help="a producer to a topic with one replica, on a broker that is killed",
     kinds=1,
     broker="cluster",
     options={**_STALLED.options, "p.client.id": "ledger-writer"},
@@ -284,7 +284,7 @@ _HANGING = replace(
         "handle.ms": "100000000",
         "c.max.poll.interval.ms": "30000",
     },
-    not_by_pushes="a consumer pushes in poll(), which is not called while its handler hangs",
+    not_by_pushes="a consumer pushes its metrics in poll(), which is not called while its handler hangs",
 )
 _CIRCLING = replace(
     _HANGING,

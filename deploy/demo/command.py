@@ -29,5 +29,5 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def expected(text: str) -> tuple[str, ...]:
-    """Return the ids of modes that must cause a page. `text`: comma-separated ids, or 'none' if no page may come."""
+    """Return the ids of modes that must cause a page. `text`: comma-separated ids, or 'none' to forbid all pages."""
     return () if text == "none" else names(text)

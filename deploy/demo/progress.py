@@ -92,7 +92,7 @@ class Course:
         ]
 
     def take_timeline(self) -> list[str]:
-        """Return the texts about ROLL and OUTAGE that `running.timeline` got since the last call."""
+        """Return the texts in `running.timeline` that begin with ROLL or OUTAGE, and were added since the last call."""
         new = self.running.timeline[self.events :]
         self.events += len(new)
         return [what for _, what in new if what.startswith(("ROLL", "OUTAGE"))]

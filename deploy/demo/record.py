@@ -226,7 +226,7 @@ class Surroundings:
             self._asking.append(settings)
 
     def pushes(self, running: Running) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Return the pushes of a process's clients by client id."""
+        """Return the pushes of a process's clients, as a map from each client id to its pushes."""
         by_client: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
         for settings in self._asking:
             for push in newest(settings, settings.topics.metrics[0], MOST_PUSHES).records:

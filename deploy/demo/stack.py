@@ -115,7 +115,7 @@ class Stack:
         return broker
 
     def legacy(self) -> LegacyBroker:
-        """Return ZooKeeper and a broker of version 0.8.2.1. The first call starts both."""
+        """Return ZooKeeper and a broker of version 0.8.2.1. The first call starts ZooKeeper and the broker."""
         if self._legacy is None:
             self._legacy = self._open.enter_context(LegacyBroker(self.run_folder / "legacy"))
         return self._legacy

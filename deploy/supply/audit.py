@@ -1,6 +1,6 @@
 """`make audit`: list known vulnerabilities of the product's dependencies.
 
-known_cves.toml gives the reason for each accepted vulnerability of a jar.
+known_cves.toml states why each accepted vulnerability of a jar is accepted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> int:
 def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
     """Print OSV's advisories on the jars `present`, except those in known_cves.toml.
 
-    Return True if any were printed.
+    Return True if an advisory was printed.
     """
     try:
         news = osv.unlisted(osv.advisories(present, url), vulnerabilities())

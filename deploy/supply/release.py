@@ -80,7 +80,7 @@ def raise_to(version: str, day: str) -> None:
 
 
 def build(version: str, out: Path, epoch: int) -> list[Path]:
-    """Build all files of a release into `out`. Return their paths; the last path is the file of checksums.
+    """Build all files of a release into `out`. Return the files' paths; the last path is the file of checksums.
 
     `epoch`: the modification time that the files get (epoch s).
     """

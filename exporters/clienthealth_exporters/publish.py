@@ -82,7 +82,7 @@ class Publisher:
         self._hand_over(topic, key.encode(errors="replace"), encoded)
 
     def close(self, timeout: float = 10.0) -> int:
-        """Deliver the records in flight within about `timeout` seconds. Return how many were not delivered."""
+        """Deliver the records in flight within about `timeout` seconds. Return the number of undelivered records."""
         deadline = time.monotonic() + timeout
         self._closing.set()
         with self._changed:

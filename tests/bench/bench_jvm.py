@@ -26,7 +26,7 @@ JVMS, SECONDS = 1000, 120
 INTERVAL_SECONDS, TIMEOUT_SECONDS = 10.0, 5.0
 DUMPS_PER_MINUTE = 60.0
 DEAD = range(7, 10)
-#: A read may be late by this time (s), because the benchmark's processes share two cores.
+#: Maximum delay (s) of a read that the benchmark accepts. A read may be late, because two cores run all processes.
 LATE_SECONDS = 2.0
 
 

@@ -43,9 +43,9 @@ GROUP = re.compile(
 
 
 class Phase(NamedTuple):
-    """The share of clients that fail from `minute` on.
+    """The share of clients that fail from `minute` on: the absolute value of `failing`.
 
-    A negative share is counted without its sign: from then on, the clients that failed first are healthy.
+    If `failing` is negative, the clients that fail in the first phase are healthy.
     """
 
     minute: float

@@ -61,9 +61,10 @@ def _cached(quick: bool) -> list[Kept]:
 
 def _text(titles: Mapping[str, str], kept: Sequence[Kept], quick: bool) -> str:
     parts = [
-        "# What the monitor costs\n\n`make bench` measures all figures and writes this page. [The data](results.json) "
-        "also has the commit of each run, and the machine load before the run. In most measurements, the complete "
-        "monitor runs on one machine. It has all outputs, a real broker and generated input."
+        "# What the monitor costs\n\n`make bench` measures all figures and writes this page. [The file "
+        "results.json](results.json) contains the same figures, the commit of each run, and the machine load before "
+        "the run. In most measurements, the complete monitor runs on one machine, with all outputs, a real broker and "
+        "generated input."
     ]
     if quick:
         parts.append("**These are short runs, to try the benchmark itself: no results.**")

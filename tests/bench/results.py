@@ -17,7 +17,7 @@ from clienthealth.platform.jars import java
 from deploy.demo import jars
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Stands for the time (s) of an event that did not happen.
+#: The number that replaces the time (s) of an event that did not happen.
 NEVER = 9_999.0
 FOLDER = ROOT / ".cache" / "bench"
 

@@ -113,7 +113,10 @@ class Usage:
             self._samples.append(sample)
 
     def _search(self) -> None:
-        """Find new processes. Measure a new process only after the next search: a new child shares the JVM's memory."""
+        """Find processes. After the first search, measure a new process only once a second search has found it.
+
+        A new child of the JVM still shares the JVM's memory.
+        """
         by_pid = {pid: self._sessions[leader] for pid, leader in _sessions().items() if leader in self._sessions}
         first = not self._searched
         before = self._pids.keys() | self._young

@@ -3,12 +3,13 @@
     python -m tests.chaos [--faults N] [--seed N] [--only KIND,…] [--resume]
     python -m tests.chaos --flood NAME,… [--share PART]
 
-Each fault strikes during its own six minutes of input. The history of these minutes must then equal the results that
-`calculated.py` calculates without Spark and Kafka. Only records that the fault provably lost may be missing.
+Each fault strikes during its own six minutes of input. The history of the fault's six minutes must equal the results
+that `calculated.py` calculates without Spark and Kafka. Only records that the fault provably lost may be missing.
 
-Exit code: 0 if all faults pass, 1 if a fault shows a difference, 2 if the campaign itself failed. A campaign with all
-kinds and fifty faults writes tests/chaos/RESULTS.md; other campaigns write .cache/chaos/RESULTS.md. `--resume` repeats
-only the faults that have not passed. With `--flood`, the monitor gets excessive input instead of faults (`floods.py`).
+The exit code is 0 if all faults pass, 1 if a fault shows a difference, and 2 if the campaign itself failed. A campaign
+with all kinds and fifty faults writes tests/chaos/RESULTS.md; other campaigns write .cache/chaos/RESULTS.md. `--resume`
+repeats only the faults that have not passed. With `--flood`, the monitor gets excessive input instead of faults
+(`floods.py`).
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Rows:
 
 @dataclass
 class Calculated:
-    """The calculated history. Its column `observed` holds a batch number instead of a time."""
+    """The calculated history. The column `observed` of `verdicts` holds a batch number instead of a time."""
 
     minutes: Rows = field(default_factory=Rows)
     verdicts: Rows = field(default_factory=Rows)

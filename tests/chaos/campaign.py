@@ -22,8 +22,8 @@ from tests.chaos.world import Cluster, Run, SchemaRegistry
 STRAY = fleet_client(15)
 START_SECONDS, RECOVERY_SECONDS, SHOWN_SECONDS = 400.0, 400.0, 300.0
 SOON_SECONDS = 120.0
-#: The verdicts on a slice are compared a second time ENDED slices (36 minutes) later. Only this comparison includes the
-#: ends of incidents.
+#: After ENDED further slices (36 minutes), the verdicts on a slice are compared a second time. Only the second
+#: comparison includes the ends of incidents.
 ENDED = 6
 END = compare.FINAL_MS // 1000 + 60
 NUDGE_SECONDS = 5.0

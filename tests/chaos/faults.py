@@ -24,7 +24,7 @@ from tests.chaos.published import position
 from tests.chaos.world import Run
 from tests.support import fake_grafana
 
-#: While a fault lasts, the records from second BEFORE to second AFTER of the fault's slice are published.
+#: While a fault lasts, the records between the seconds BEFORE and AFTER of the fault's slice are published.
 BEFORE, AFTER = 120, 240
 NOTICED_SECONDS = 180.0
 
@@ -46,7 +46,7 @@ Begin = Callable[[Scene], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of fault. It lasts from `seconds[0]` to `seconds[1]` s. `hides`: True if it deletes unread records."""
+    """A kind of fault. `seconds`: shortest and longest duration. `hides`: True if the fault deletes unread records."""
 
     name: str
     help: str

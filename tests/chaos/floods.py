@@ -81,12 +81,10 @@ def _records(lab: Lab, share: float, flood: Flood) -> None:
         rejected_records, twice = _rejects(lab, monitor)
         flood.lines.append(
             f"The monitor read {count:,} records of {CLIENTS:,} clients in {seconds:,.0f} s. {CORRUPT:.0%} of the "
-            "records are corrupt. One half of these is cut off, and the other half has a wrong byte."
+            "records are corrupt. One half of the corrupt records is cut off, and the other half has a wrong byte."
         )
         flood.check(read == count, f"The monitor decoded {read - rejected:,} records and rejected {rejected:,}.")
-        flood.check(
-            unreadable <= rejected, f"{unreadable:,} records were cut off. The monitor must reject all of them."
-        )
+        flood.check(unreadable <= rejected, f"The monitor must reject all {unreadable:,} records that were cut off.")
         flood.check(
             rejected_records == rejected and not twice,
             f"The topic of rejects contains {rejected_records:,} records, and {twice} duplicates.",
@@ -110,7 +108,7 @@ def _lines(lab: Lab, share: float, measured: Flood) -> None:
         measured.lines.append(
             f"One process sent {sent:,} log lines in {seconds:,.0f} s. Each line costs {micros:.1f} µs of CPU in "
             f"monitor and broker. {max(0, left):,} lines were unread when the last line was sent. The monitor had "
-            f"read all lines {time.time() - since:.0f} s later."
+            f"read all lines {time.time() - since:.0f} s after the last line was sent."
         )
 
     _beside(lab, measured, flood, LATER_SECONDS)
@@ -188,10 +186,11 @@ def _beside(lab: Lab, outcome: Flood, flood: Callable[[Monitor], None], most: fl
         later = max(during.values()) - max(before.values())
         outcome.check(
             not missed and later <= most and median(during.values()) <= ONSET_SECONDS,
-            f"During the flood, the monitor found {len(during) - len(missed)} of {len(during)} other clients that "
-            f"became stuck. Their verdicts took {median(during.values()):.1f} s (median) and "
-            f"{max(during.values()):.1f} s (longest). Before the flood, the verdicts on {len(before)} stuck clients "
-            f"took {median(before.values()):.1f} s (median) and {max(before.values()):.1f} s (longest).",
+            f"During the flood, {len(during)} clients outside the flood became stuck, and the monitor found "
+            f"{len(during) - len(missed)} of the stuck clients. The verdicts on stuck clients took "
+            f"{median(during.values()):.1f} s (median) and {max(during.values()):.1f} s (longest). Before the flood, "
+            f"the verdicts on {len(before)} stuck clients took {median(before.values()):.1f} s (median) and "
+            f"{max(before.values()):.1f} s (longest).",
         )
         innocent = set(failing) - {name for name, _ in onlookers.stuck(0, time.time())}
         outcome.check(not innocent and "onlooker-0" in clients, f"{len(innocent)} healthy clients got a wrong verdict.")
@@ -201,7 +200,8 @@ def _beside(lab: Lab, outcome: Flood, flood: Callable[[Monitor], None], most: fl
 def _memory(monitor: Monitor, flood: Flood, since: float) -> None:
     jvm, python = (monitor.usage.peak_mb(part, since=since) for part in ("jvm", "python"))
     flood.lines.append(
-        f"Peak memory: JVM {jvm:,.0f} MB, Python {python:,.0f} MB. These sums include shared memory once per process."
+        f"Peak memory: {jvm:,.0f} MB for the JVM, {python:,.0f} MB for all Python processes. Memory that processes "
+        "share is included for each process."
     )
 
 

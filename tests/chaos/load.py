@@ -20,14 +20,14 @@ from tests.support.fake_registry import framed
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SECONDS = 360
 STEP = 10
-#: FLEET: clients that always report. Without these clients, the watermark could jump, and other clients would seem
-#: silent.
+#: FLEET: number of clients that report steadily. Without steady reports, the watermark could jump, and the clients of
+#: recordings would seem silent.
 PORTION = 40
 MIB = 1 << 20
 FLEET = 16
 STUCK, STUCK_FROM = "client-0", 150
 AVRO = "client-5"
-#: In each slice, one client is silent between these seconds, and is judged to be gone.
+#: AWAY: seconds of a slice between which one client is silent, and is judged to be gone.
 AWAY = (100, 220)
 FAILING: Mapping[str, str] = {
     "deadlock-0.11": "producer-callback-deadlock",

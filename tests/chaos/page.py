@@ -10,10 +10,10 @@ from tests.chaos.floods import FLOODS, Flood
 from tests.chaos.outcomes import Outcome, Outcomes
 
 CONDITIONS = (
-    "The history of these minutes equals the results calculated without faults.",
+    "The history of the fault's six minutes equals the results calculated without faults.",
     "The history contains each row once.",
     "All readable records are decoded, and only unreadable records are rejected.",
-    "The exporter shows the newest state afterwards.",
+    "The exporter shows the newest state after the fault.",
     "A real producer and a real consumer go on working.",
     "Records that the fault deletes are counted as lost.",
 )

@@ -54,7 +54,7 @@ pytestmark = [
 
 DEADLOCK = "producer-callback-deadlock"
 SHOWN = {client.mode for client in CLIENTS.values() if client.default and client.mode}
-#: While the deadlocked client's broker is down, this mode may be reported, too.
+#: Failure modes that may be reported, too, while the deadlocked client's broker is down.
 IN_AN_OUTAGE = {"delivery-stalled"}
 
 

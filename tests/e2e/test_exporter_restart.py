@@ -33,7 +33,7 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(not (PROMETHEUS and ALERTMANAGER), reason="prometheus and alertmanager are not installed"),
 ]
-#: Time runs this many times faster than in production, where a restart takes 45 s.
+#: Time runs SCALE times faster than in production, where a restart takes 45 s.
 SCALE = 20
 GAP_SECONDS = 45 / SCALE
 UNITS = {"s": 1, "m": 60, "h": 3600}

@@ -23,7 +23,7 @@ def test_every_panel_and_rule_is_within_the_limits_of_prometheus(tmp_path: Path)
     with watching(tmp_path, fleets(PART), busy=True, interval_seconds=5, clusters=CLUSTERS) as prometheus:
         took, groups = [*asking(prometheus, MOMENTS // THINNED)], evaluated(prometheus)
     assert {query.where: query.outcome for query in took if query.outcome != "ok"} == {}
-    # The review has samples per service. The whole fleet has twice as many services as this part of the fleet.
+    # The review's samples grow with the number of services. The whole fleet has twice as many services as this part.
     whole = {one.where: one.samples * (2 if one.where.startswith("review") else PART * THINNED) for one in took}
     assert {where: samples for where, samples in whole.items() if samples > MAX_SAMPLES} == {}
     assert {group.where: group.outcome for group in groups if group.outcome != "ok"} == {}

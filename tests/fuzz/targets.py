@@ -70,7 +70,7 @@ IDENTITY = ("service", "host", "instance", "client_id", "kind", "library", "vers
 
 
 class MistakeError(BaseException):
-    """Stands for an exception in a format's code. The decoder would turn an Exception into a reject."""
+    """A stand-in for an exception in the code of a format. The decoder would turn an Exception into a reject."""
 
 
 def check(decoded: Decoded) -> None:
@@ -434,7 +434,7 @@ def warm() -> None:
 
 @contextmanager
 def nothing_hidden() -> Iterator[None]:
-    """Turn exceptions in a format's code into MistakeError."""
+    """Turn exceptions in the code of a format into MistakeError."""
     seen = {stream: {fmt.name: _seen(fmt) for fmt in formats(stream)} for stream in decode.STREAMS}
 
     def stream_formats(streams: tuple[Stream, ...]) -> Mapping[str, Format]:

@@ -110,7 +110,7 @@ def test_a_suspicious_jvm_is_asked_for_a_thread_dump(broker: Broker, settings: S
         exporter = threading.Thread(target=Exporter(settings, targets, publisher).run, args=(stop,))
         exporter.start()
         try:
-            # Other dumps may come from clients that lack metadata during their start.
+            # Clients that lack metadata during their start also cause dumps, so choose by the reason.
             key, record = next(
                 (key, record)
                 for key, record in records(settings, LOGS, "stuck")

@@ -167,7 +167,7 @@ def test_a_record_bomb_between_good_records_affects_no_other_record(continued: C
     (reject,) = (each for each in rejects if each.pop("reject_reason").startswith("fatal: "))
     assert len(rejects) == len(BAD) + 1
     assert reject == {"source_topic": left.METRICS, "source_partition": "0", "source_offset": str(bomb.offset)}
-    # The history counts this record at once, and counts other rejected records every 20 s.
+    # The history counts the bomb at once, and counts other rejected records every 20 s.
     counted = History(lab.folder / "history").quality.look()
     assert sum(row["rejected"] for row in counted if row["minute"] > continued.begin_ms - 600_000) == len(BAD) + 1
 

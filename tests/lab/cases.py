@@ -71,8 +71,8 @@ class Case:
 def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[str] = ()) -> list[Case]:
     """Draw cases, with two failures for each healthy control.
 
-    If `only` is not empty, the name of each mechanism contains one of the texts in `only`. `families` limits the
-    families in the same way.
+    If `only` is not empty, the name of each drawn mechanism contains a text in `only`. If `families` is not empty, the
+    name of each drawn family contains a text in `families`.
     """
     of = [one for one in FAMILIES.values() if not families or any(part in one.name for part in families)]
     named = [one for one in MECHANISMS.values() if not only or any(part in one.name for part in only)]

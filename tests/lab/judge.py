@@ -58,7 +58,8 @@ def _rows(document: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
 def streamed(folder: Path) -> Verdicts:
     """Return the verdicts of the monitor, batch by batch.
 
-    Another client reports in each batch, because the watermark advances only with samples.
+    In each batch, another client sends a sample, because the watermark advances only with samples. The verdicts on this
+    client are left out.
     """
     from clienthealth.model import canonical
     from clienthealth.model.clients import Client
@@ -137,7 +138,7 @@ def judge(folders: Sequence[Path], jobs: int, often: int = STREAMED) -> tuple[li
     matrix: Matrix = {"diagnose": defaultdict(Counter), "stream": defaultdict(Counter)}
     for number, (folder, of_case) in enumerate(zip(folders, verdicts, strict=True)):
         ways = [("diagnose", of_case)]
-        # Every third case is a control. If `often` is a multiple of three, `number % often` alone finds no control.
+        # Every third case is a control. If 3 divides `often`, the condition `number % often == 0` finds no control.
         if (number + number // often) % often == 0:
             ways.append(("stream", streamed(folder)))
         for how, found in ways:

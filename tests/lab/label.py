@@ -26,15 +26,15 @@ from tests.lab.mechanisms import (
 Asked = Literal["nothing", "suspected", "confirmed"]
 #: Two dumps APART_SECONDS apart, or metrics unchanged for STILL_SECONDS, prove a long wait.
 APART_SECONDS, STILL_SECONDS = 10.0, 30.0
-#: The I/O thread hangs if its metrics stay unchanged for this time (s), or for request.timeout.ms if that is longer.
+#: The I/O thread hangs if its metrics stay unchanged for DEAD_SECONDS, or for request.timeout.ms if that is longer.
 DEAD_SECONDS = 60.0
-#: A callback that takes this long (s) never returns, so two dumps this far apart prove a hang.
+#: A callback that takes LONG_SECONDS never returns, so two dumps LONG_SECONDS apart prove a hang.
 LONG_SECONDS = 40.0
 _BUSY = ("callback-retry", "callback-sleep", "callback-spin", "callback-latch", "callback-socket")
 _BUSY_HANDLERS = ("handler-retry", "handler-sleep", "handler-spin")
 MANY = 3
 _LAST_POLL, _SELECTS, _OVERDUE = (2, 4), (1, 0), (2, 6)
-#: Within this time (s), a consumer's close() gives up, because its default timeout is 30 s.
+#: Within CLOSE_SECONDS, a consumer's close() gives up, because its default timeout is 30 s.
 CLOSE_SECONDS = 45.0
 
 

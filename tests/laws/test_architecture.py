@@ -42,7 +42,7 @@ EXCUSED = {
     "clienthealth.diagnose.watch.python_process": "reads the stacks of a process of this machine, and what it serves",
     "clienthealth.review.render": "writes the report, beside its own style sheet",
 }
-#: FLOORS: a package may import only packages in earlier lines.
+#: FLOORS: each line of this table names packages. A package may import only packages in earlier lines of the table.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("model",),
     ("settings",),

@@ -109,7 +109,7 @@ def test_nothing_else_is_confirmed(folder: Path) -> None:
     confirmed = {mode for mode, verdict in verdicts(folder).items() if verdict.status == "confirmed"}
     confirmed -= {*truth(folder).get("also", ())}
     if expected == DEADLOCK or was_stopped(folder):
-        confirmed -= {NOT_CLOSED}  # this verdict is right, too: the killed process lost its buffer
+        confirmed -= {NOT_CLOSED}  # NOT_CLOSED is right, too: the killed process lost its buffer
     assert confirmed <= {expected}, (
         "a false accusation: mend the rules, or name it in `also` of truth.json if it happened too"
     )

@@ -19,13 +19,13 @@ WIDTH = 110
 
 
 def main() -> None:
-    """Write reports.toml. Weights are relative to those of NONE, and rounded to 8 bits."""
+    """Write reports.toml. Weights are relative to the weights of the label NONE, and rounded to 8 bits."""
     rows = read("learned")
     found = [reports.features(text) for _, text in rows]
     columns = [bucket for buckets, _ in found for bucket in buckets]
     begins = np.cumsum([0, *(len(buckets) for buckets, _ in found)])
     values = np.concatenate([each for _, each in found])
-    # There are fewer examples of known issues.
+    # Most known issues have few examples, so an example of a known issue counts three times.
     share = {label: 1 if label in modes() or label == NONE else 3 for label, _ in rows}
     model = LogisticRegression(C=C, max_iter=2000, class_weight=share)
     model.fit(csr_matrix((values, columns, begins), (len(rows), reports.BUCKETS)), [label for label, _ in rows])

@@ -92,7 +92,7 @@ def window(
     earlier: Sequence[ThreadDump] = (),
     before: Sequence[Reading] = (),
 ) -> ClientWindow:
-    """Return a window of 60 s from T0. The samples `before` are moved 30 s into the past."""
+    """Return a window of 60 s from T0. `before`: samples that are moved 30 s into the past."""
     return ClientWindow(
         client(kind),
         T0,

@@ -32,7 +32,7 @@ from tests.scenarios._making import (
 
 
 def by_selector(waited: Callable[[float], float], selects: float, fetches: Callable[[float], float]) -> ClientWindow:
-    """Return a window of a Java client before 2.4. Only the selector's metrics show its polls."""
+    """Return a window of a Java client before 2.4. Only the selector's metrics show the client's polls."""
     readings = consumer(
         {"a": still(8), "b": still(0)},
         5,

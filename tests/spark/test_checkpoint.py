@@ -183,8 +183,8 @@ def _children_faults(spark: SparkSession) -> int:
 @pytest.mark.parametrize(
     ("more", "writer"),
     [
-        ((7, {"more": {"0": 1}}), r"a later release \(it has 4 sources, this release has 3\)"),
-        ((), r"an earlier release \(it has 2 sources, this release has 3\)"),
+        ((7, {"more": {"0": 1}}), r"a later release \(the checkpoint has 4 sources, this release has 3 sources\)"),
+        ((), r"an earlier release \(the checkpoint has 2 sources, this release has 3 sources\)"),
     ],
     ids=["later", "earlier"],
 )
@@ -203,5 +203,5 @@ def test_a_checkpoint_of_a_release_that_left_no_note_gets_one(spark: SparkSessio
     checkpoint = Checkpoint(spark, str(tmp_path))
     checkpoint.claim(1)
     checkpoint.claim(2)
-    with pytest.raises(StateError, match="it has version 2 of the state, this release has 1"):
+    with pytest.raises(StateError, match="the checkpoint has version 2 of the state, this release has version 1"):
         checkpoint.claim(1)

@@ -175,7 +175,7 @@ def test_what_a_later_release_wrote_is_refused_and_left_as_it_is(backed_up: Inst
     settings = backed_up.with_backup(f"later-{newer}", "backup-1", "backup-1")
     if newer == "checkpoint":
         Checkpoint(backed_up.spark, checkpoint_of(settings)).write(FORM, str(VERSION + 1))
-        forms = rf"it has version {VERSION + 1} .* {VERSION}"
+        forms = rf"the checkpoint has version {VERSION + 1} .* {VERSION}"
         message = rf"^the checkpoint was written by a later release \({forms}\); run that release, or"
     else:
         table = inside(settings.monitor.history, "quality")

@@ -29,11 +29,11 @@ def fault(client: Client, mode: str, start: str, stop: str | None, ends: Change 
 
 
 FAULTS = (
-    # An alert lasts five minutes longer than its failure, so these three failures cause one page.
+    # An alert lasts five minutes longer than its failure, so the first three failures cause one page.
     fault(ORDERS, DEADLOCK, "09:00", "09:30"),
     fault(OTHER, DEADLOCK, "09:10", "09:20"),
     fault(OTHER, DEADLOCK, "09:34", "09:40"),
-    # A failure six minutes later causes a second page.
+    # The fourth failure begins six minutes after the end of the third failure, and causes a second page.
     fault(ORDERS, DEADLOCK, "09:46", "09:50"),
     fault(ORDERS, METADATA, "09:05", "09:08", "withdrawn"),
     fault(msgspec.structs.replace(OTHER, service="search"), DEADLOCK, "09:00", "09:30"),

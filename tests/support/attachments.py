@@ -99,7 +99,7 @@ def _syslog(at: datetime) -> str:
 
 
 def _journal(message: object, at: datetime) -> str:
-    """Return a line of `journalctl -o json`. There, a message that is not UTF-8 is a list of bytes."""
+    """Return a line of `journalctl -o json`, in which a message that is not UTF-8 is a list of bytes."""
     return json.dumps(
         {
             "MESSAGE": message,

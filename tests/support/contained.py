@@ -108,7 +108,7 @@ def _reap() -> None:
 def _below() -> Mapping[int, str]:
     parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
-        # A process may end before its file is read.
+        # A process may end before its file in /proc is read.
         with suppress(OSError):
             state, parent = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:2]
             if state != "Z":

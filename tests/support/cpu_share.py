@@ -42,7 +42,7 @@ def share(cores: float) -> Iterator[Path | None]:
 
 
 def _removed(group: Path) -> bool:
-    """Remove the control group. Return False if a killed process is still in it."""
+    """Remove the control group. Return False if a killed process is still in the group."""
     try:
         group.rmdir()
     except OSError:

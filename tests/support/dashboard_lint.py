@@ -334,7 +334,7 @@ def no_value(board: Board) -> Iterator[str]:
 
 @rule
 def habits(board: Board) -> Iterator[str]:
-    # Dashboards over days do not refresh, because their queries are expensive.
+    # Dashboards that cover days do not refresh, because their queries are expensive.
     refresh = "" if board["time"]["from"].endswith("d") else "1m"
     if (board.get("refresh"), board.get("timezone"), board.get("graphTooltip")) != (refresh, "browser", 1):
         yield "refresh, time zone or crosshair differ from the others"

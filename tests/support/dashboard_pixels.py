@@ -24,7 +24,11 @@ Seen = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Look:
-    """How to draw a dashboard of the `seconds` before `now`. `width` is in px. `scrape` is the scrape interval (s)."""
+    """How to draw a dashboard.
+
+    `now`: end of the time that the dashboard covers (epoch s); 0 for the present. `seconds`: length of the time that
+    the dashboard covers. `width` is in px. `scrape` is the scrape interval (s).
+    """
 
     name: str
     board: Board

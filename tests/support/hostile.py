@@ -34,7 +34,7 @@ LOGS = [
     for file in SAMPLES.glob(pattern)
     for raw in sample(file.name)
 ]
-#: A push (KIP-714) has doubles.
+#: Values for a push (KIP-714), which contains floating-point numbers.
 PUSHED = (1e30, 1e308, -1e30, float("nan"), float("inf"), 2.0**63, 2.0**64, 5e-324, 0.0, 100.0)
 DIGITS = re.compile(rb"(?<![\w.\-])\d[\d.]*(?![\w.\-])")
 

@@ -133,7 +133,7 @@ def create(servers: str, *topics: str) -> None:
 
 
 def reading(ts_ms: int, selects: float, available: float, waiting: float = 0.0) -> bytes:
-    """Return a sample of a producer with `available` free bytes in its buffer, and `waiting` waiting threads."""
+    """Return a producer's sample. `available`: free bytes in the buffer. `waiting`: number of waiting threads."""
     client = ClientProcess("orders-api", "web-7", "web-7:31337").client("order-producer", "producer", "java", "3.9.1")
     metrics = {
         "select-total": selects, "buffer-total-bytes": BUFFER, "buffer-available-bytes": available,

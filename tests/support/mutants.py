@@ -2,10 +2,11 @@
 
 uv run --frozen --no-sync --with coverage python -m tests.support.mutants [--seed 44] [--count 60] [--whole]
 
-The program works in a copy of the checkout, and applies one mutant at a time. For each mutant, it runs tests until a
-test fails: first tests that run the mutant's line, then tests that run other lines of the file. At the end, it runs all
-tests on the mutants that no test has noticed. `--whole` includes tests marked long. `--beside FOLDER` changes only
-statements that are also in the checkout in FOLDER. Results go to .cache/mutants/; the next run continues there.
+The program works in a copy of the checkout, and applies one mutant at a time. For each mutant, the program runs tests
+until a test fails. Tests that run the mutant's line come before tests that run other lines of the file. At the end, the
+program runs all tests on the mutants that no test has noticed. `--whole` includes tests marked long. `--beside FOLDER`
+changes only statements that are also in the checkout in FOLDER. Results go to .cache/mutants/; the next run continues
+with these results.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / ".cache" / "mutants"
 LAYERS = ("tests/laws", "tests/unit", "tests/rules")
 LIMIT_SECONDS = 3600
-#: Number of tests that run first. They are the fastest tests of the changed line.
+#: Number of tests that run first: the fastest tests of the changed line.
 FIRST = 80
 _SWAPS: Mapping[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
@@ -184,7 +185,7 @@ def _changed(node: ast.AST) -> ast.AST | None:
 
 
 def _of_text(node: ast.BinOp) -> bool:
-    """Return whether `+` joins texts or lists. Such a `+` is not changed, because every test would notice."""
+    """Return whether `+` joins texts or lists. A `+` that joins is not changed, because every test would notice."""
     parts = (node.left, node.right)
     return any(isinstance(part, ast.JoinedStr | ast.List | ast.Tuple) or _is_text(part) for part in parts)
 

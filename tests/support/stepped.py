@@ -95,7 +95,7 @@ def by_batch(
 ) -> dict[float, list[Snapshot | LogEntry]]:
     """Group inputs into batches. Return a mapping from the end of a batch (s) to its inputs.
 
-    A group of LONGER batches becomes one batch if the group contains only samples of the client `beside`.
+    A group of LONGER batches becomes one batch if the group contains only samples of the client with the id `beside`.
     """
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
@@ -149,7 +149,10 @@ class Stepped:
     def batch(
         self, inputs: Iterable[Snapshot | LogEntry], second: float = 10_000_000, others: float | None = None
     ) -> Published:
-        """Run a batch `second` s after START on the monitor's clock. `others` is the watermark of another task."""
+        """Run a batch `second` s after START on the monitor's clock.
+
+        `others`: watermark of another task, in seconds after START; None if there is no other task.
+        """
         chunks, now_ms = [self.chunk(inputs)], START + int(1000 * second)
         if others is not None:
             chunks.append(Chunk(clocks=[(START + int(1000 * others), 1)]))

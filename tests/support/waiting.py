@@ -18,7 +18,10 @@ def patient(seconds: float) -> float:
 
 
 def eventually(done: Callable[[], T | None], what: str = "it", seconds: float = WAIT_SECONDS) -> T:
-    """Return the first true result of `done()`. Raise TimeoutError with the text `what` after `seconds` s."""
+    """Return the first true result of `done()`.
+
+    After `seconds` s, raise TimeoutError with a message that quotes `what`.
+    """
     deadline = time.monotonic() + seconds
     while True:
         if result := done():

@@ -161,7 +161,7 @@ def test_diagnose_names_version_and_options_where_nothing_can_be_judged(tmp_path
         "Also seen failed sends are not retried, 2026-11-22 00:12:43 UTC." in text
         and "“retries = 0” (app.log:1)" in text
     )
-    bugs = "KAFKA-13834"  # this bug is fixed in 3.3.0, so 3.3.1 does not have it
+    bugs = "KAFKA-13834"  # KAFKA-13834 is fixed in 3.3.0, so 3.3.1 does not have the bug
     assert "Version java 3.3.1: known bugs" in text and "KAFKA-14303" in text and bugs not in text
     assert exit_code(found) == NOT_JUDGED
     (line,) = json_lines(found)

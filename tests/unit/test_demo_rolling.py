@@ -40,7 +40,10 @@ class Node:
 
 
 class Rolled(Cluster):
-    """Fake brokers. The last broker is the controller. In the first `looks` checks, a replica is out of sync."""
+    """Fake brokers. The last broker is the controller.
+
+    `looks`: number of checks that find a replica out of sync. All later checks find no such replica.
+    """
 
     def __init__(self, folder: Path, looks: int = 0) -> None:
         super().__init__(folder)

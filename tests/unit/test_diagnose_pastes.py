@@ -320,8 +320,8 @@ REFUSED = (
     "ERROR [main] shop.Worker - commit failed: org.apache.kafka.clients.consumer.CommitFailedException: Offset commit "
     "cannot be completed since the consumer is not part of an active group for auto partition assignment"
 )
-#: Minutes in which a commit is refused. The first tuple has every 6th minute. The second has two pairs of minutes, 6
-#: days apart.
+#: Minutes in which a commit is refused. The first tuple has every 6th minute. The second tuple has two pairs of
+#: minutes; 6 days lie between the two pairs.
 MINUTES = tuple(range(0, 120, 6)), (0, 6, 8640, 8646)
 
 

@@ -313,7 +313,7 @@ def test_a_dump_without_kafka_judges_nothing() -> None:
     "file", sorted(file for file in FOLDER.iterdir() if file.suffix != ".md"), ids=lambda f: f.name
 )
 def test_the_stream_skips_no_dump_of_a_real_process(file: Path) -> None:
-    """Every dump has a text for which the stream searches, even if the dump is a string in JSON."""
+    """Every dump contains a literal for which the stream searches, even if the dump is a string in JSON."""
     text = file.read_text("utf-8")
     for value in (text, json.dumps({"message": text})):
         assert any(literal in value for literal in literals(catalogue()))

@@ -355,7 +355,7 @@ def test_recorded_logs_give_the_events_that_a_search_of_their_text_finds() -> No
 
 
 def test_the_literals_survive_every_json_encoder() -> None:
-    """Raw JSON is searched for the literals, so none contains a character that JSON escapes."""
+    """No literal contains a character that JSON escapes, because raw JSON is searched for the literals."""
     patterns = catalogue().literals
     assert not [text for text in patterns if set(text) & set("\"\\<>&'=/+")]
     assert not [literal for literal in LITERALS if not literal.isascii()]

@@ -129,7 +129,7 @@ def test_without_an_instance_the_host_replaces_it() -> None:
 @pytest.mark.parametrize("header", ["instance", "host"])
 @pytest.mark.parametrize("name", GOLDEN)
 def test_the_key_is_as_fine_as_what_is_judged(name: str, header: str) -> None:
-    """Two instances of a service send equal bytes. Only a header tells them apart."""
+    """Two instances of a service send equal bytes. Only a header distinguishes the two instances."""
 
     def replica(named: str) -> list[Client]:
         raw = (Raw(r.topic, r.value, r.offset, None, {"service": "shop", header: named}) for r in sample(name))

@@ -13,7 +13,7 @@ from clienthealth.modes import modes
 from tests.support.attachments import statuses, worst
 
 FOLDER = Path(__file__).parents[1] / "hangs"
-#: Number of failures that are found. A change of the code must not lower this number.
+#: Smallest number of failures that `diagnose` must find. A change of the code must not lower FOUND.
 FOUND = 87
 EVERY = 12
 

@@ -1,4 +1,4 @@
-"""Clients are judged by hand-made pushes (KIP-714)."""
+"""Hand-made pushes (KIP-714) lead to verdicts on clients."""
 
 from __future__ import annotations
 

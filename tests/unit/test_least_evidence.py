@@ -21,9 +21,10 @@ EVERY_MS = 10_000
 
 
 class Cell(NamedTuple):
-    """A cell of the table. `least` maps the least sufficient number of dumps, lines or samples to the verdict.
+    """The smallest amount of evidence of one kind (dumps, lines or samples) that is sufficient for a verdict.
 
-    `least` is empty if ten dumps, lines or samples raise no suspicion.
+    `least` maps the smallest sufficient number of dumps, lines or samples to the verdict. `least` is empty if ten
+    dumps, lines or samples raise no suspicion.
     """
 
     mode: str

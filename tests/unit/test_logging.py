@@ -35,7 +35,7 @@ def test_our_own_lines_always_come() -> None:
 
 
 def test_the_classes_that_spark_is_kept_quiet_about_exist() -> None:
-    """spark-log4j2.properties silences classes by name. A class that Spark renames would log again."""
+    """spark-log4j2.properties silences classes by name. A class that Spark renames would not be silenced."""
     spark_jars = Path(pyspark.__file__).parent / "jars"
     sources = [*spark_jars.glob("spark-*.jar"), *spark_jars.glob("hadoop-*.jar"), *jars.classpath("spark")]
     entries = {name for jar in sources for name in ZipFile(jar).namelist()}

@@ -92,7 +92,7 @@ def test_what_is_in_order_is_read(tmp_path: Path) -> None:
         (
             "at_least = 1",
             'at_least = "fast"',
-            "thresholds.slow_seconds names fast in at_least, at_most or needs, but there is no such setting",
+            "thresholds.slow_seconds: at_least, at_most or needs refers to fast, but there is no such setting",
         ),
         (
             "slow_seconds",

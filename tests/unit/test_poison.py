@@ -22,8 +22,10 @@ class DiedError(Exception):
 
 
 class Query:
-    """A query that reads `sizes` records of each partition. A record in `deadly` kills the reader. The reader then
-    reports `sign`, or nothing if `sign` is None."""
+    """A query that reads `sizes` records of each partition. A process that reads a record in `deadly` dies.
+
+    `sign`: the sign of a record's fault that a dying process leaves; None if it leaves no sign.
+    """
 
     def __init__(
         self, sizes: Mapping[Part, int], deadly: Set[tuple[Part, int]] = frozenset(), sign: str | None = WORKER
@@ -57,8 +59,11 @@ class Query:
         self.files[name] = text
 
     def process(self, fault: Callable[[str], None] = lambda _: None, certain: bool = False) -> None:
-        """Run a process until it has read all or dies. `fault` may raise. If `certain`, the last process exhausted its
-        heap."""
+        """Run a process until it has read all records or dies.
+
+        `fault`: function that is called at each stage, and may raise. `certain`: True if the previous process exhausted
+        its heap.
+        """
         self.starts += 1
         guard = Guard(self)  # type: ignore[arg-type]
         guard.begin(certain)

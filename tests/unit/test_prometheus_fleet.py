@@ -148,9 +148,9 @@ def test_labels_of_the_installation_come_first_everywhere() -> None:
         ({"labels": {"1st": "x"}}, "'1st' is not a valid label name"),
         ({"labels": {"service": "x"}}, "our series already have the label 'service'"),
         ({"keep_labels": ("a-b",)}, "'a-b' is not a valid label name"),
-        ({"shard": "5/4"}, "shard must be a string, a part and the number of parts, as 2/4"),
-        ({"shard": "0/4"}, "shard must be a string, a part and the number of parts, as 2/4"),
-        ({"shard": "half"}, "shard must be a string, a part and the number of parts, as 2/4"),
+        ({"shard": "5/4"}, "shard must be a string, a part and the number of parts, such as 2/4"),
+        ({"shard": "0/4"}, "shard must be a string, a part and the number of parts, such as 2/4"),
+        ({"shard": "half"}, "shard must be a string, a part and the number of parts, such as 2/4"),
         ({"client_series": "some"}, "client_series must be a string that is not empty, one of all, unhealthy"),
     ],
 )

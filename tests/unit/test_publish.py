@@ -14,7 +14,7 @@ from clienthealth_exporters.publish import Publisher
 
 
 class FakeProducer:
-    """A fake producer. The future that `send` returns has the next of `outcomes`. The outcome None is success."""
+    """A fake producer. `outcomes`: the outcomes of the calls of `send`, in order. The outcome None is success."""
 
     def __init__(self, *outcomes: BaseException | None) -> None:
         self.outcomes = list(outcomes)

@@ -62,7 +62,7 @@ def test_every_label_of_a_sentence_belongs_to_a_mode_or_a_known_issue() -> None:
 
 
 def test_the_classifier_generalises_to_sentences_that_it_has_not_learned() -> None:
-    """The held-out sentences are by other writers than the learned sentences.
+    """The held-out sentences and the learned sentences have different writers.
 
     The limits are a little below what was measured when the classifier was trained.
     """
@@ -80,9 +80,10 @@ def test_the_classifier_generalises_to_sentences_that_it_has_not_learned() -> No
 
 @pytest.mark.parametrize(("reporting", "sentences", "least"), [(5, 5, 0.8455), (5, 11, 0.9468), (11, 5, 0.7)])
 def test_reporting_words_make_a_sentence_of_a_text_more_credible(reporting: int, sentences: int, least: float) -> None:
-    """A text with as many reporting words as sentences has the least odds e^1.7 (5.47) for a report.
+    """A sentence counts as a report only if the odds p / (1 - p) reach a minimum; p is the probability of a report.
 
-    The odds are p / (1 - p) for the probability p. If 1 + words is half of 1 + sentences, the least odds are 2^1.7
-    times as high. No least probability is below 0.7.
+    In a text with as many reporting words as sentences, the minimum of the odds is e^1.7 (5.47). If 1 + the number of
+    reporting words is half of 1 + the number of sentences, the minimum of the odds is 2^1.7 times as high. In every
+    text, p must be at least 0.7.
     """
     assert least_probability(reporting, sentences) == pytest.approx(least, abs=0.0001)

@@ -41,7 +41,7 @@ def diagnosed(folder: Path) -> dict[tuple[str, str], Verdict]:
         ("librdkafka-hangs-beside", IN, STALLED, "suspected", "before a sample of 'stock-audit' in the same process"),
         ("librdkafka-hangs-max-poll", IN, STALLED, "confirmed", "Application maximum poll interval (50000ms) exceeded"),
         ("librdkafka-not-polled", OUT, DEADLOCK, "confirmed", "the producer's queue is full"),
-        ("librdkafka-collector-stops", IN, STALLED, "unknown", "are at the same places as during earlier polls"),
+        ("librdkafka-collector-stops", IN, STALLED, "unknown", "are in the same frames as during earlier polls"),
         ("librdkafka-exits", IN, STALLED, "ok", ""),
         ("librdkafka-slow-70s", IN, STALLED, "ok", ""),
     ],
@@ -53,7 +53,7 @@ def test_what_real_clients_show(name: str, client: str, mode: str, status: str, 
 
 
 def test_the_time_away_is_at_least_what_the_newest_sign_shows() -> None:
-    """The handler hung from second 22 on. It still hung in the last thread dump, at second 120."""
+    """The handler hung from second 22 on. The last thread dump, at second 120, still shows the hanging handler."""
     verdict = diagnosed(RECORDINGS / "librdkafka-hangs")[IN, STALLED]
     assert 90 <= verdict.detail["seconds_since_poll"] <= 120 - 22
     assert verdict.detail["cause"] == "handler-hangs"

@@ -54,7 +54,8 @@ def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts(
         ["opened", "escalated", "closed"],
     )
     assert 110 <= at(first) <= 130
-    # 150 s: 30 s until the last failing window ends, 60 s without failure, and two batches of 30 s.
+    # The limit of 150 s is the sum of 30 s until the last failing window ends, 60 s without failure, and two batches of
+    # 30 s.
     assert 0 < at(last) - end <= 150
 
 

@@ -1,4 +1,4 @@
-"""A wrong clock of one client is reported, and affects no further client."""
+"""A wrong clock of one client is reported, and affects no other client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another release of the monitor, with other metrics, can read a saved state."""
+"""A release of the monitor can read a state that a release with different metrics has saved."""
 
 from __future__ import annotations
 

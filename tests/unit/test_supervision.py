@@ -120,7 +120,7 @@ def test_doctor_shows_limits_and_what_they_left_out() -> None:
         "clients 200,000, clients per service 50,000, new clients 10,000, events per process 20,000, events 1,000,000"
         in text
     )
-    assert "The monitor keeps 36 clients now." in text
+    assert "The monitor now keeps the state of 36 clients." in text
     assert [(state, text[:77]) for state, text in warnings] == [
         ("warning", "970 clients exceeded the limit (200,000) and were left out since the monitor ")
     ]

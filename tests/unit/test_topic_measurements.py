@@ -96,7 +96,7 @@ def topic(name: str, partition: int | None = None, thread: str | None = None, **
 
 
 QUEUES = {
-    # A queue holds two chunks by default. The fuller queue of a topic determines the ratio.
+    # A queue holds two chunks by default. The fullest queue of a topic determines the topic's used ratio.
     "old Scala consumer": queueing(
         "old Scala consumer",
         "legacy-consumer",
@@ -110,7 +110,7 @@ QUEUES = {
         topic("orders", thread="a-0", queue_chunks=2),
         queued_max_message_chunks="8",
     ),
-    # The fuller partition holds 60,000 of 100,000 records. Together, both hold 8 of 64 MiB.
+    # The fuller partition's queue holds 60,000 of 100,000 records. Both queues together hold 8 of 64 MiB.
     "librdkafka consumer": queueing(
         "librdkafka consumer",
         "consumer",

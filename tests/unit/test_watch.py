@@ -167,7 +167,10 @@ CONSUMER = "kafka.consumer:client-id=c-1,type="
 
 
 def hanging(asked: Any) -> tuple[int, bytes]:
-    """Answer as the agent of a consumer. Its handler has run for 91 s. The default max.poll.interval.ms is 300 s."""
+    """Answer as a consumer's agent.
+
+    The consumer's handler has run for 91 s. The default of max.poll.interval.ms is 300 s.
+    """
     if isinstance(asked["body"], dict):
         return 200, json.dumps({"status": 200, "value": f"Full thread dump\n\n{HANGS}"}).encode()
     metrics = {

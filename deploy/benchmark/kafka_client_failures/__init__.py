@@ -17,7 +17,7 @@ from pathlib import Path
 
 RECORDINGS = Path(__file__).with_name("recordings")
 TRUTH = "truth.json"
-#: A recording of another failure may also show this mode at its end, when the recorded process was stopped.
+#: A recording of any failure may also show this failure mode at its end, when the recorded process was stopped.
 AT_THE_END = "producer-not-closed"
 
 
@@ -25,10 +25,10 @@ AT_THE_END = "producer-not-closed"
 class Case:
     """A recorded run of a Kafka client. The `name` reveals the failure, the `id` does not.
 
-    expected_mode  id of the failure mode that the client had, None for a control (a healthy client)
-    also           ids of further modes that the client had
-    onset_ms       time at which the failure began, epoch ms; None if unknown or for a control
-    versions       library and version of the client
+    `expected_mode`: id of the failure mode that the client had; None for a control (a healthy client).
+    `also`: ids of further modes that the client had.
+    `onset_ms`: time at which the failure began, epoch ms; None if unknown or for a control.
+    `versions`: the client's library, and the library's version.
     """
 
     name: str
@@ -49,11 +49,11 @@ class Case:
 class Score:
     """The score of a tool. An accusation is a failure mode that the tool names for a recording.
 
-    by_mode           for each failure mode: (number of failures that were found, number of all failures)
-    controls          number of healthy clients
-    accused_controls  number of healthy clients with at least one false accusation
-    wrong             (case name, mode) of each false accusation
-    unanswered        number of cases without an answer
+    `by_mode`: for each failure mode, (number of failures that were found, number of all failures).
+    `controls`: number of healthy clients.
+    `accused_controls`: number of healthy clients with at least one false accusation.
+    `wrong`: (case name, mode) of each false accusation.
+    `unanswered`: number of cases without an answer.
     """
 
     by_mode: Mapping[str, tuple[int, int]]

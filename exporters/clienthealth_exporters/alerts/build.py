@@ -35,7 +35,7 @@ def routes_of(owners: Owners, text: str) -> str:
         kind, block = match[1], match[2]
         blocks = []
         for name in dict.fromkeys(names[kind]):
-            # The name becomes part of the path of the receiver's secret file.
+            # The pager's or team's name becomes part of the path of the receiver's secret file.
             matched = json.dumps(name, ensure_ascii=False).replace("'", "''")
             file = re.sub(r"[^\w.-]+", "-", name)
             of_owner = block.replace(json.dumps(_EXAMPLE[kind]), matched)
@@ -83,7 +83,10 @@ def rendered(settings: Settings, severity: Callable[[str], str], limits: object 
     """
 
     def levels(level: str) -> list[tuple[str, str]]:
-        """Return (severity, label matcher) for each rule of an alert of this level. Series with `quiet` never page."""
+        """Return (severity, label matcher) for each rule of an alert with severity `level`.
+
+        Series with the label `quiet` never page.
+        """
         if level != "critical":
             return [(severity(level), "")]
         return [(severity(level), 'quiet=""'), (f'{severity("warning")}\n          quiet: ""', 'quiet="yes"')]

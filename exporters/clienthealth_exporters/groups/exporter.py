@@ -1,6 +1,6 @@
 """`kafka-health export groups`: publish the offsets of all groups and of their partitions.
 
-A *reading* is one pass over the groups of a cluster that are due (see `reader.Pace`).
+A *reading* is one pass over those groups of a cluster that are due (see `reader.Pace`).
 """
 
 from __future__ import annotations
@@ -166,11 +166,10 @@ def serve(settings: Settings, stop: threading.Event) -> None:
 
 
 def next_reading(now: float, interval: float, lead: float) -> float:
-    """Return when the next reading begins (epoch s).
+    """Return the time (epoch s) of the next reading.
 
-    The reading begins `lead` seconds before the monitor's next batch. If that time has passed, the reading begins
-    `lead` seconds before the batch after that. Batches begin at multiples of `interval`. If `lead` is at least
-    `interval`, the reading begins now.
+    The reading begins `lead` seconds before a batch of the monitor: the first batch that is more than `lead` seconds
+    away. Batches begin at multiples of `interval`. If `lead` is at least `interval`, the reading begins now.
     """
     return now if lead >= interval else ((now + lead) // interval + 1) * interval - lead
 

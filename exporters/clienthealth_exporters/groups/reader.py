@@ -1,4 +1,4 @@
-"""Read the groups of a cluster: committed offsets, members, and the offsets of their partitions.
+"""Read the groups of a cluster: members, committed offsets, and the begin and end offsets of the groups' partitions.
 
 For a share group, the share-partition start offset (KIP-932) counts as the committed offset. Committed offsets are read
 before end offsets, so that no lag is negative.
@@ -267,7 +267,7 @@ class GroupReader:
         failed: dict[str, str] = {}
         for name, row in self._asked(ask, {*filter(due, names)}, attempt, failed).items():
             by_member = sorted(_assigned(row), reverse=True)
-            # Several members of a share group may have the same partition. The owner is then the member with the
+            # If several members of a share group have the same partition, the partition's owner is the member with the
             # smallest client id.
             owners = {tp: member for member, partitions in by_member for tp in partitions}
             members = [member for member, _ in reversed(by_member)]
@@ -283,7 +283,10 @@ class GroupReader:
     def _asked(
         self, ask: Callable[[Sequence[str]], Mapping[str, _Value]], names: Set[str], attempt: _Attempt, failed: _Reasons
     ) -> dict[str, _Value]:
-        """Return the results of `ask` by group; add unreadable groups with the reason to `failed`."""
+        """Call `ask` for the groups `names`, and return its results by group.
+
+        `failed`: receives the unreadable groups, each with the reason.
+        """
         by_request: dict[tuple[int, str], list[str]] = defaultdict(list)
         for name in sorted(names):
             by_request[attempt.listed[name][:2]].append(name)
@@ -382,7 +385,7 @@ class Pace:
         self._note(name, state, None, reason, now)
 
     def failing(self, waiting: set[str]) -> dict[str, str]:
-        """Return why groups that are not due (`waiting`) could not be read last time."""
+        """Return the latest read error of each unreadable group in `waiting` (groups that are not due)."""
         return {name: self._seen[name].failing for name in waiting if self._seen[name].failing}
 
     def _note(self, name: str, state: str, committed: int | None, failing: str, now: float) -> None:

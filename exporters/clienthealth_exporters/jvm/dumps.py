@@ -80,7 +80,7 @@ class DumpBudget:
         self._lock = threading.Lock()
 
     def grants(self, dumps: int, now: float) -> bool:
-        """Return whether this many dumps may be taken. If so, record them as taken.
+        """Return True, and record `dumps` dumps as taken, if the budget allows `dumps` more dumps.
 
         `now`: seconds of a monotonic clock.
         """
@@ -97,8 +97,8 @@ class DumpBudget:
 class DumpPlan:
     """Decides when to take dumps of one JVM.
 
-    `min_seconds`: minimum pause between two dumps. While a reason persists, the pauses become longer. The plan asks
-    `budget` for two dumps, because only two together show a stuck thread.
+    `min_seconds`: minimum pause between two dumps. While a reason persists, the pauses become longer. `due` asks
+    `budget` for two dumps at a time, because only two dumps together show a stuck thread.
     """
 
     def __init__(self, min_seconds: float, budget: DumpBudget) -> None:
@@ -108,7 +108,7 @@ class DumpPlan:
         self._taken = 0
 
     def due(self, reasons: Sequence[Reason], now: float) -> bool:
-        """Return whether a dump is due for `reasons`. If so, record it as taken.
+        """Return True, and record a dump as taken, if a dump is due for `reasons`.
 
         `now`: seconds of a monotonic clock.
         """

@@ -201,7 +201,7 @@ class Watch:
         self.due = begin + interval
 
     def publish(self) -> None:
-        """Read the JVM once. Publish its clients' snapshots and, if due, a thread dump.
+        """Read the JVM once. Publish the snapshots of the JVM's clients and, if due, a thread dump.
 
         Raises JolokiaError if the agent does not answer, answers with an error, or does not name its process.
         """

@@ -71,9 +71,9 @@ class ClientList(msgspec.Struct):
     `at`: time of the newest data of any client, null without data.
 
     With the query parameter `fields`, each client has only the named fields and `key`. To poll, set the parameter
-    `since` to the `at` of the previous answer. The answer then has only clients with a record that was written at that
-    time or later. `trouble`: why the answer may be incomplete, for example because Kafka does not answer; null if it is
-    complete.
+    `since` to the `at` of the previous answer. The answer then has only clients with a record that was written at the
+    time `since` or later. `trouble`: why the answer may be incomplete, for example because Kafka does not answer; null
+    if the answer is complete.
     """
 
     clients: list[ClientSummary]
@@ -109,8 +109,7 @@ class ModeVerdict(msgspec.Struct, omit_defaults=True):
 
     `since`: onset of the failure. `reason`: why the status is unknown. `detail`: the mode's measurements. `ruled_out`:
     innocent explanations that the data refutes. `not_ruled_out`: innocent explanations that are still possible, each
-    with the data that would confirm or refute it. `adjusted`: names of rules that changed the verdict after the mode
-    had judged.
+    with the data that would confirm or refute it. `adjusted`: names of rules that changed the mode's original verdict.
     """
 
     mode: str
@@ -234,7 +233,7 @@ class ModeList(msgspec.Struct):
 
 
 class Problem(msgspec.Struct):
-    """The answer to a request that failed. `error`: why it failed."""
+    """The answer to a request that failed. `error`: why the request failed."""
 
     error: str
 
@@ -379,7 +378,8 @@ def summary(view: View, state: State) -> ClientSummary:
 def _number(query: Mapping[str, str], name: str, default: int, most: int = 2**53) -> int:
     """Return a query parameter as an integer.
 
-    Raises ValueError if it is not an integer from 1 to `most`. If `default` is 0, the parameter may also be 0.
+    Raises ValueError if the parameter is not an integer from 1 to `most`. If `default` is 0, the parameter may also
+    be 0.
     """
     text = query.get(name, str(default))
     if not (text.isascii() and text.isdigit() and len(text) <= 17 and int(text) <= most) or (

@@ -85,14 +85,14 @@ def blindness(view: View) -> list[str]:
 
 
 def since(view: View, verdict: Verdict) -> str:
-    """Return the beginning of a failure and its duration so far, as text."""
+    """Return the onset of a failure and the failure's duration so far, as text."""
     if (begun := amount(verdict.since_ms)) is None:
         return "since an unknown time"
     return f"since {wording.moment(begun / 1000, view.now)}, for {wording.duration(view.now - begun / 1000)}"
 
 
 def onset(view: View, record: HealthRecord) -> str:
-    """Return the beginning of the oldest open failure as text; '' if unknown."""
+    """Return the onset of the oldest open failure as text; '' if unknown."""
     begun = [at for verdict in record.verdicts if verdict.unhealthy and (at := amount(verdict.since_ms)) is not None]
     return wording.moment(min(begun) / 1000, view.now) if begun else ""
 

@@ -118,7 +118,7 @@ def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) ->
 def _each(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Yield at most `cap` lines of a metric. Add the number of other lines to `dropped`."""
+    """Yield at most `cap` lines of a metric. Add the number of lines left out to `dropped`."""
     block: list[str] = []
     for one in shown:
         of_record = one.lines
@@ -181,7 +181,7 @@ def _head(family: Family) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def _several(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
-    """Return the ends of the samples' lines as one text (see `Lines`)."""
+    """Return one string with the end of each sample's line (see `Lines`)."""
     return "".join([f",{labels_text(names, extra)}}} {_value(value)}\n" for extra, value in dict(samples).items()])
 
 

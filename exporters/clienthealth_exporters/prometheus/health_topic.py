@@ -95,7 +95,10 @@ class HealthTopic:
                         self.put(record.key, record.value, record.timestamp)
 
     def _compare(self, reader: KafkaConsumer, there: Extents) -> None:
-        """Assign the new partitions in `there` to the consumer. If a partition cannot be read, set `trouble`."""
+        """Assign new partitions to the consumer. If a partition cannot be read, set `trouble`.
+
+        `there`: the partitions that exist.
+        """
         topic, assigned = self.settings.topics.health, reader.assignment()
         if new := there.known.keys() - assigned:
             reader.assign(sorted(assigned | new))

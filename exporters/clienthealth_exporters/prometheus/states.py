@@ -124,11 +124,12 @@ _ELSEWHERE = msgspec.json.Decoder(_Elsewhere)
 class States:
     """The newest record per key of `client-health`. Thread-safe: the topic's reader writes, the web server reads.
 
-    Each record judges a window (time span). The windows decide whether a new record replaces the client's old record:
+    Each record has verdicts on one window (time span). The windows decide whether a new record replaces the client's
+    old record:
 
     - If the new record says that the client has gone, the new window must end at or after the old window's start.
-    - If only the old record says that the client has gone, the new window must end later than the old window. The
-      difference between the two ends must exceed `window_seconds` minus `min_gap_seconds`.
+    - If only the old record says that the client has gone, the new window must end later than the old window, by more
+      than `window_seconds` minus `min_gap_seconds`.
     - In all other cases, the new window must end at or after the old window's end.
 
     A client is dropped `ttl_seconds` after its last record. While no records arrive at all, no client is dropped.
@@ -212,7 +213,7 @@ class States:
             return dict(self._newest)
 
     def live(self) -> list[State]:
-        """Drop clients without a record for `[prometheus] ttl_seconds`. Return the other states, most urgent first.
+        """Drop clients without a record for `[prometheus] ttl_seconds`. Return the remaining states, most urgent first.
 
         The caller must not change the list.
         """
@@ -301,7 +302,7 @@ class States:
                 break
             self._spare.pop()
             if not self._spare:
-                # All clients that the last search found have been tried, so allow a new search at once.
+                # The last search's candidates for eviction are used up, so allow a new search at once.
                 self._looked = -inf
             if other is not None:
                 self._forgotten(self._states.pop(key))

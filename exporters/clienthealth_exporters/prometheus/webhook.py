@@ -136,7 +136,7 @@ class Webhook:
                 if not done and time.monotonic() - noted > GIVE_UP_SECONDS:
                     self._dropped("the receiver did not accept the event within an hour")
                     done = True
-                # If the queue is full, `note` drops the oldest event, perhaps this one.
+                # If the queue is full, `note` drops the oldest event, perhaps the event that was just sent.
                 if done and self._waiting and self._waiting[0][1] is event:
                     self._waiting.popleft()
                     self._changed.notify_all()

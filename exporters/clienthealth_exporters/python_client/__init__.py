@@ -10,9 +10,9 @@
 The second form is for confluent-kafka: `report` returns a class to use instead of the library's class.
 
 Every 10 s the reporter sends all clients' snapshots to the topic `client-metrics` of the first client's cluster. The
-last snapshot is sent when the client is closed or the process ends. librdkafka's errors, and its lines for the
-application's `logger`, go to the topic `client-logs`. Log lines of kafka-python and aiokafka go to `logs_topic`, if
-given.
+last snapshot is sent when the client is closed or the process ends. Errors of librdkafka, and the lines that librdkafka
+writes to the application's `logger`, go to the topic `client-logs`. Log lines of kafka-python and aiokafka go to the
+topic that the parameter `logs_topic` names, if given.
 
 The application never gets an exception from the reporter. While the cluster is unreachable, snapshots are dropped and
 counted (`Reporter.dropped_total`). After a fork the child must call `report` again for its own clients.
@@ -50,7 +50,7 @@ MAX_LINES = 1000
 #: Log lines are dropped for this time after the brokers have refused all lines of a report.
 PAUSE_SECONDS = 60.0
 
-#: (instance, client id) of each reported client. No two clients may have the same pair.
+#: (instance, client id) of each reported client. No two clients may have the same instance and client id.
 _TAKEN: set[tuple[str, str]] = set()
 _LOCK = threading.RLock()
 

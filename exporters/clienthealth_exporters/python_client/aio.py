@@ -127,11 +127,11 @@ class Sender:
         self._producer: Any = None
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send records (topic, key, value). Return how many were acknowledged within 5 s."""
+        """Send records (topic, key, value). Return the number of records that were acknowledged within 5 s."""
         return self._loop.run_until_complete(asyncio.wait_for(self.send(records), DELIVERY_SECONDS))
 
     async def send(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send records (topic, key, value) on the sender's event loop. Return how many were acknowledged."""
+        """Send records (topic, key, value) on the sender's event loop. Return the number of acknowledged records."""
         if self._producer is None:
             producer = aiokafka.AIOKafkaProducer(**self._options)
             try:

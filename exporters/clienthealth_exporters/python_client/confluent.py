@@ -1,7 +1,7 @@
 """confluent-kafka (librdkafka): subclass Producer or Consumer to report on its instances.
 
-The subclass replaces the client's callbacks for statistics, errors and deliveries, and its logger if it has one. The
-replacements pass the data to the reporter and to the originals.
+The subclass replaces the client's callbacks for statistics, errors and deliveries, and the client's logger if it has
+one. The subclass's callbacks and logger pass the data to the reporter, and to the application's callbacks and logger.
 """
 
 from __future__ import annotations
@@ -183,7 +183,10 @@ def _producing_batch(method: Any) -> Callable[..., Any]:
 
 
 def _callback(producer: Any, topic: str, own: Callable[..., object] | None) -> tuple[Callable[..., Any], Any]:
-    """Return (delivery callback, counter of the topic). The callback updates the counter, and then calls `own`."""
+    """Return (delivery callback, counter of the topic).
+
+    The callback updates the counter, and then calls the application's callback `own`.
+    """
     probe: ProducerProbe = producer.__dict__[ATTRIBUTE]
     own = own or producer.__dict__[_ON_DELIVERY]
     timed = probe.timed(own) if own is not None else None
@@ -240,7 +243,7 @@ class Sender:
         self._producer: Any = None
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send records (topic, key, value). Return how many were acknowledged within 5 s."""
+        """Send records (topic, key, value). Return the number of records that were acknowledged within 5 s."""
         if self._producer is None:
             self._producer = confluent_kafka.Producer(self._options)
         failed: list[object] = []

@@ -113,7 +113,7 @@ def _watched_consumer(base: Any) -> type:
 
 
 def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[[Any], object]]) -> type:
-    """Return a subclass of `base` (futures) that wraps each added callback with `timed`."""
+    """Return a subclass of the future class `base` that wraps each added callback with `timed`."""
 
     def timing(add: Callable[[Any, Callable[..., object]], Any]) -> Callable[..., Any]:
         def added(self: Any, f: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
@@ -168,10 +168,10 @@ class Sender:
         self._producer: Any = None
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send records (topic, key, value). Return how many were acknowledged within 5 s."""
+        """Send records (topic, key, value). Return the number of records that were acknowledged within 5 s."""
         if self._producer is None:
             self._producer = kafka.KafkaProducer(**self._options)
-            # Without this call, kafka-python closes this producer at exit, before the last snapshots.
+            # Without `_unregister_cleanup`, kafka-python closes this producer at exit, before the last snapshots.
             getattr(self._producer, "_unregister_cleanup", lambda: None)()
         futures = [self._producer.send(topic, key=key, value=value) for topic, key, value in records]
         until = time.monotonic() + DELIVERY_SECONDS

@@ -89,7 +89,7 @@ def _tables(path: str) -> dict[str, dict[str, Any]]:
     try:
         tables = tomllib.loads(written(path))
     except (ValueError, RecursionError) as error:
-        # The rest of the error's text may quote a secret.
+        # Show only the position of the error, because the error's text may quote a secret.
         at = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
         raise SettingsError(f"{path}: not valid TOML{f' {at[0]}' if at else ''}") from None
     for name, table in tables.items():
@@ -168,7 +168,7 @@ def toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        # TOML escapes this character, but JSON does not.
+        # TOML escapes the character U+007F (delete), but JSON does not.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, tuple):
         return f"[{', '.join(toml(item) for item in value)}]"

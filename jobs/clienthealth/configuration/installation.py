@@ -86,8 +86,8 @@ def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
 def own_page(settings: Settings, shard: str = "1") -> str:
     """Return the URL of a shard's status page in this installation, without a trailing slash.
 
-    Values of labels, and `shard`, replace names in braces in `[links] status_page`. Returns '' if no status page is
-    configured.
+    In `[links] status_page`, each label's name in braces is replaced by the label's value, and `{shard}` by the
+    argument `shard`. Returns '' if no status page is configured.
     """
     labels = {**fixed_labels(settings), "shard": shard}
     return filled(settings.links.status_page.rstrip("/"), lambda name: quote(labels.get(name, ""), safe=""))

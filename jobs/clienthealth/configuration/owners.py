@@ -31,10 +31,10 @@ _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[^\
 
 @dataclass(frozen=True)
 class Owner:
-    """The people to call for a service. `tier`: importance of the service. `pager`: their id in PagerDuty or Opsgenie.
+    """The people to call for a service.
 
-    `tier` and `pager` are '' if unknown. `slo_target`: minimum share of healthy client-minutes; if None, the setting
-    `[review] slo_target` applies.
+    `tier`: importance of the service. `pager`: the team's id in PagerDuty or Opsgenie. `tier` and `pager` are '' if
+    unknown. `slo_target`: minimum share of healthy client-minutes; if None, the setting `[review] slo_target` applies.
     """
 
     team: str
@@ -52,7 +52,7 @@ class Owner:
 class Row:
     """An entry in a file of owners: the owner of all services and groups that match its globs.
 
-    `owner`: None if the entry names no owner. `place`: file and line.
+    `owner`: None if the entry names no owner. `place`: file and line of the entry.
     """
 
     owner: Owner | None
@@ -71,7 +71,7 @@ class _OwnerTable(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Owners:
-    """The rows of all files, in order. The first row that matches a service or group determines the owner."""
+    """The rows of all files of owners, in order. The first row that matches a service or group determines the owner."""
 
     def __init__(self, rows: Sequence[Row] = ()) -> None:
         self.rows = rows
@@ -148,7 +148,7 @@ def _plain(error: str) -> tuple[str, str]:
 
 
 def _backstage(file: str, text: str) -> Iterator[Row]:
-    """Yield one row per Component. The team is `spec.owner` without kind and namespace.
+    """Yield one `Row` for each Component in a Backstage catalogue. The team is `spec.owner` without kind and namespace.
 
     https://backstage.io/docs/features/software-catalog/descriptor-format
     """
@@ -184,7 +184,7 @@ def _mapping(value: object) -> dict[str, Any]:
 
 
 def _codeowners(file: str, text: str) -> Iterator[Row]:
-    """Yield a row for each line of a CODEOWNERS file. The row's glob is the last part of the line's path."""
+    """Yield a `Row` for each line of a CODEOWNERS file. The row's glob is the last part of the path in the line."""
     for number, line in enumerate(text.splitlines(), 1):
         path, *owners = line.partition("#")[0].split()[:2] or [""]
         if not path:

@@ -1,1 +1,1 @@
-"""Judge the clients in attached files (post-mortem) or in a running process, and report the verdicts."""
+"""Judge the clients in files attached to a ticket (post-mortem) or in a running process, and report the verdicts."""

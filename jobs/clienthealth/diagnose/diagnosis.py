@@ -43,12 +43,12 @@ from clienthealth.settings import Settings
 
 _Logged = TypeVar("_Logged", LogEvent | None, ThreadDump | None)
 NOTHING_KNOWN = "without any known words of a Kafka client"
-#: Records rejected for these reasons contain no evidence.
+#: Reasons for the rejection of records that contain no evidence.
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
 #: Time zones are at most 14 hours ahead of UTC.
 AHEAD_MS = 14 * 3_600_000
-#: A stop or flush is unfinished if the log goes on for UNFINISHED_MS.
-#: Equal events at most NEXT_MS apart belong to the same wait.
+#: A stop or flush counts as unfinished if the log goes on for UNFINISHED_MS and does not report the end.
+#: Equal events, each at most NEXT_MS after the event before, show one continuous wait.
 UNFINISHED_MS, NEXT_MS = 30_000, 300_000
 
 
@@ -171,7 +171,7 @@ def note_waits(log_entries: Sequence[LogEntry], log_ends: Mapping[str, int]) -> 
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
-    """Replace the host by the instance id where other data of the instance has no host."""
+    """If other data of an instance has no host, replace the host in the instance's log entries by the instance id."""
     written = grouped({(entry.instance, entry.process) for entry in entries}, lambda pair: pair[0])
     nameless = {process for instance, of in written.items() for _, process in of if process[1] == instance}
     hosts = {place: {of for _, of in written.get(place[1], ())} - {place} for place in measured | nameless}
@@ -219,7 +219,7 @@ def _examined(chunks: Sequence[Chunk], settings: Settings, inputs: Sequence[Inpu
 
 
 def of_groups(chunks: Iterable[Chunk]) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Judge the consumer groups in packed data. Map the `client_key` of each group to (group, verdicts)."""
+    """Judge the consumer groups in `chunks`. Return a map from each group's `client_key` to (group, verdicts)."""
     by_group = grouped((reading for chunk in chunks for reading in chunk.groups), lambda reading: reading.client)
     judges = {m.id: m.of_group for m in modes().values() if isinstance(m, LiveMode) and m.of_group is not None}
     found = {of: [(mode, judge(samples)) for mode, judge in judges.items()] for of, samples in by_group.items()}
@@ -228,7 +228,7 @@ def of_groups(chunks: Iterable[Chunk]) -> dict[str, tuple[Client, list[Verdict]]
 
 
 def _with_version(client: Client, log_entries: Iterable[LogEntry]) -> Client:
-    """Return the client with the Java library's version, if the log names exactly one."""
+    """Return the client, with the version of the Java library if the log names exactly one version."""
     if client.version or client.library not in (None, "", "java") or client.kind not in ("producer", "consumer"):
         return client
     events = (entry.event for entry in log_entries if entry.event is not None)
@@ -283,8 +283,8 @@ class _Before(NamedTuple):
 
 
 NO_LINE = _Before("", "", 0)
-#: Maximum time (ms) from a client's line to an exception that names no client.
-#: Such an exception belongs to the client of that line.
+#: An exception that names no client belongs to the client of the previous line, if at most JUST_BEFORE_MS lie between
+#: the line and the exception.
 JUST_BEFORE_MS = 1_000
 #: (service, instance) of a file, for its records that name no process.
 Place = tuple[str, str]
@@ -314,7 +314,7 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
 
 
 def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:
-    """Return a bucket (the monitor's state for some clients) with the data of all chunks."""
+    """Return a bucket (the monitor's state for some clients) with the data in `chunks`."""
     state, chunks = BucketState(), list(chunks)
     readings.take(state, chunks, settings.monitor, {})
     entries = [entry for chunk in chunks for entry in chunk.log_entries]
@@ -364,8 +364,8 @@ def settled(
 ) -> dict[str, tuple[Client, list[Verdict]]]:
     """Apply `adjust` and `suspected_by_text` to the verdicts in `by_key`, and return the result.
 
-    `suspected_by_text` adds failures for which a text is the only evidence. Such a failure explains no other failure,
-    but a failure with other evidence can explain such a failure.
+    `suspected_by_text` adds failures for which words in an attached text are the only evidence. An added failure
+    explains no other failure, but a failure with other evidence can explain an added failure.
     """
     known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
     done: dict[str, tuple[Client, list[Verdict]]] = {}

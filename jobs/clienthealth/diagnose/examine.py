@@ -68,7 +68,7 @@ def examine(
 
 
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
-    """Yield an attachment's records, which have only times of day. If the date is known, add it to their times.
+    """Yield an attachment's records, which have only times of day. If the date is known, add it to the records' times.
 
     The date comes from the file's name, else from the `dated` attachments of the same process.
     """
@@ -82,7 +82,7 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
         attached.dated = True
         attached.shift(shift)
         if attached.named and not first - NEAR_MS <= attached.span_ms[0] <= last + NEAR_MS:
-            # The time may be in another zone, so never judge these records with dated records.
+            # The time in the file's name may be in another zone, so never judge the file's records with dated records.
             attached.timed, attached.start_ms, attached.end_ms = False, None, None
             shift -= APART_MS
             attached.cannot_read("the time in the file's name is far from all other data")

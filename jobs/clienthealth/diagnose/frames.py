@@ -45,7 +45,7 @@ def is_application(thread: DumpedThread) -> bool:
 def decisive(frames: Sequence[Frame], fact: str = "") -> tuple[str, ...]:
     """Return at most MOST (five) frames of Kafka and of the application, the innermost first.
 
-    `fact`: the text of the evidence about the thread. The frame that this text names is always included.
+    `fact`: the text of the evidence about the thread. If the evidence names a frame, that frame is included.
     """
     own = [f for f in frames if not f[0].startswith((*_PLATFORM, *_NOISE)) and not any(made in f[0] for made in _MADE)]
     own = own or list(frames)

@@ -1,4 +1,7 @@
-"""Collect facts that change verdicts on attached data, and find failures for which texts are the only evidence."""
+"""Collect facts that change verdicts on attached data.
+
+Find failures for which words in an attached text are the only evidence.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,14 @@ from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.ends import has_ended
 from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 
-#: Beginnings of `Input.what` for data that a person copied. The end of such data does not show that the client ended.
+#: Beginnings of `Input.what` for copied data. The end of data that a person copied does not show that a client ended.
 PASTED = ("metrics (", "log", "JSON document")
-#: A client's samples may end earlier than the other data of the process: at most by LATE_INTERVALS times the median
-#: interval between samples, plus LATE_MS.
+#: A client's samples may end earlier than the other data of the process. The difference is at most LATE_MS plus
+#: LATE_INTERVALS times the median interval between the client's samples.
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
 #: Maximum difference (ms) between the times of metrics of one sample.
 APART_MS = 500
-#: If the inputs together have more lines than this, they are a whole log, in which single errors are normal.
+#: Inputs with more than MOST_LINES lines in total are a whole log, in which single errors are normal.
 MOST_LINES = 500
 NO_CLOCK = "the time at which the client's metrics were read is unknown"
 
@@ -86,7 +89,7 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
     """Return a `suspected` verdict if a short input has one of these signs, otherwise `verdict`.
 
     - at least `Meaning.enough` lines of one kind that point to the mode (`Meaning.suspects`)
-    - in an input that states that something hangs: a thread in a frame of `Facts.places`, or an unfinished close
+    - a thread in a frame of `Facts.places`, or a close() that has not ended, if the input states that something hangs
 
     Nothing is suspected if the client has samples, or if the inputs together have more than MOST_LINES lines.
     """

@@ -21,7 +21,7 @@ from clienthealth.platform.html_page import foreign, rendered, templates
 
 WIDTH, LEAST, MOST = 80, 40, 120
 INDENT = 2
-#: SEVERAL or more inputs of one kind share a line in a short report.
+#: A short report merges inputs of one kind into one line if their number is at least `SEVERAL`.
 FACTS, FRAMES, SEVERAL = 3, 4, 3
 QUOTED = 160
 _PACKAGE = "clienthealth.diagnose"
@@ -48,7 +48,7 @@ PLAIN = Style()
 
 
 def style_of(stream: TextIO, verbose: bool) -> Style:
-    """Return the style for a stream. The width is that of its terminal (40 to 120), or 80 without a terminal."""
+    """Return the style for a stream. The width is the terminal's width (40 to 120), or 80 without a terminal."""
     wide = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, LEAST), MOST) if stream.isatty() else WIDTH
     return Style(wide, colour_of(stream), verbose)
 
@@ -88,7 +88,8 @@ class _Report:
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
         """Return the parts of the report about clients (`Story`).
 
-        A short report merges parts that differ only in the clients' names, unless they have findings or known issues.
+        A short report merges parts that differ only in the clients' names. Parts with findings or known issues are
+        never merged.
         """
 
         def alike(story: Story) -> object:

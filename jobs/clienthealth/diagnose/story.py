@@ -48,7 +48,7 @@ SILENT = "the inputs name a Kafka client, but neither show nor rule out any fail
 
 @dataclass(frozen=True)
 class ShownFact:
-    """A decisive fact as one line. `where`: file and line."""
+    """A decisive fact as one line. `where`: the file and the line of an input that show the fact."""
 
     time: str
     kind: str

@@ -34,7 +34,7 @@ class Table:
 
     @classmethod
     def of(cls, data: bytes, width: int) -> Self:
-        """Return a read-only table made of `data`. Each row has its integers, then `width` floats, 8 bytes each."""
+        """Return a read-only table from `data`. A row has its integers, then `width` floats; a number takes 8 bytes."""
         words = np.frombuffer(data, np.int64).reshape(-1, cls.head() + width)
         return cls(words[:, cls.head() :].view(np.float64), *words[:, : cls.head()].T)
 
@@ -152,7 +152,10 @@ class Column:
         return np.where(a < b, a, -1)
 
     def _last(self, lo: Ints, hi: Ints, back: int = 0) -> Ints:
-        """Return each span's last index in `_known`, minus `back`; -1 if there is none."""
+        """Return, for each span, the index in `_known` of the span's last known value, minus `back`.
+
+        The result is -1 for a span with at most `back` known values.
+        """
         a, b = self.bounds(lo, hi)
         return np.where(b - a > back, b - 1 - back, -1)
 
@@ -201,7 +204,7 @@ class Column:
     def still(self) -> tuple[Ints, Ints]:
         """All runs of two or more equal known values: (starts, exclusive ends) as indices in `_known`.
 
-        A run may continue in the next client's rows. Callers must cut such a run.
+        A run may continue in the next client's rows, so callers must clip each run to the rows of one client.
         """
         same = np.append(False, self._known[1:] == self._known[:-1])
         change = np.flatnonzero(same[1:] != same[:-1])

@@ -1,10 +1,11 @@
 """Compute the lag of consumer groups in records and seconds, and the states of groups and partitions.
 
-Lag in seconds is the age of the first unread record. The time at which this record was produced is interpolated
-between samples of the end offset, or extrapolated with their average rate.
+Lag in seconds is the age of the first unread record. The time at which the first unread record was produced is
+interpolated between samples of the end offset, or extrapolated with the average rate at which the end offset grew.
 
-The committed offset is read before the end offset. A commit between these reads makes the lag too great, but never
-negative. The method comes from kafka-lag-exporter, and the limit `max_extrapolation_seconds` from Datadog's agent.
+The committed offset is read before the end offset. If a group commits between the two reads, the computed lag is too
+great, but not negative. The method comes from kafka-lag-exporter, and the limit `max_extrapolation_seconds` from
+Datadog's agent.
 """
 
 from __future__ import annotations
@@ -142,7 +143,10 @@ def partitions_lag(
 
 
 def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> PartitionLag:
-    """Return the lag at the end of `history`. `known`: the input of `state`; this function sets `lag` and `idle`."""
+    """Return the lag at the end of `history`.
+
+    `known`: the input of `state`. The values of `Known.lag` and `Known.idle` are replaced by computed values.
+    """
     now_ms, *offsets, commit_ts = history[-1]
     committed, end, start = (None if offset is None else int(offset) for offset in offsets)
     age = None if commit_ts is None else max(0.0, (now_ms - commit_ts) / 1000)

@@ -31,8 +31,8 @@ FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 #: Number of newest commits that the rules use (Burrow's `intervals`).
 COMMITS = 10
 
-#: The lag climbs even if the lag does not rise in some pairs of commits: at most FALLING_SHARE of all pairs. One
-#: outlier among ten commits can hide the rise in 9 of the 45 pairs.
+#: Maximum share of the pairs of commits in which a climbing lag does not rise. One outlier among ten commits can hide
+#: the rise in 9 of the 45 pairs.
 FALLING_SHARE = 0.2
 
 
@@ -81,8 +81,8 @@ def stop_seconds(commits: Sequence[Commit], gap_seconds: float | None, limits: L
     """Return the seconds without a commit after which a consumer counts as stopped.
 
     The result is `stop_gaps` times the usual gap between commits, but at least `stop_min_seconds` and at most half of
-    `window_seconds`. With fewer than `min_commits` commits, it is half of `window_seconds`. `gap_seconds`: the usual
-    gap; None to compute the gap from `commits`.
+    `window_seconds`. With fewer than `min_commits` commits, the result is half of `window_seconds`. `gap_seconds`: the
+    usual gap; None to compute the gap from `commits`.
     """
     longest = limits.window_seconds / 2
     if len(commits) < limits.min_commits:

@@ -1,6 +1,7 @@
 """Pack decoded data into tables, which Spark tasks send to the streaming step.
 
-A bucket is a set of processes with one state. A hash of service and host assigns a process to its bucket.
+A bucket is a set of processes; the streaming step keeps one state per bucket. A hash of service and host assigns a
+process to its bucket.
 """
 
 from __future__ import annotations
@@ -148,12 +149,11 @@ class GroupReading(msgspec.Struct, array_like=True):
 class Chunk(msgspec.Struct, array_like=True):
     """The data that one task decoded for one bucket (set of processes).
 
-    `configs`: the clients' options by name, with equal options only once. `rows`, `parts`: the tables `readings` and
+    `configs`: the clients' options by name, mostly without duplicates. `rows`, `parts`: the tables `readings` and
     `topic_parts` as bytes. `last_seen`: for each of `all_clients`, the time (epoch ms) of the newest sample, or the
     time of neighbouring records if the client's clock is wrong. `names`: names of topics and threads, to which `rows`
-    and `parts` refer by position. `clocks`: a list with the pair (the task's watermark in epoch ms, the task's number
-    of clients) in one of the task's chunks, and an empty list in the task's other chunks. `left_out`: number of events
-    beyond `[monitor] max_events_per_process`.
+    and `parts` refer by position. `clocks`: the task's `Packer.clock`, in the task's last chunk for the bucket; empty
+    in earlier chunks. `left_out`: number of events beyond `[monitor] max_events_per_process`.
     """
 
     all_clients: list[Client] = []

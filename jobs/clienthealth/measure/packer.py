@@ -52,8 +52,8 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     begun, votes, voted = times[order][oldest], times[order][newest], block[order][newest]
     counts = np.bincount(voted)
     first = np.cumsum(counts) - counts
-    # If the median lies between two times, take the earlier one. With the later time, a reporting client could look
-    # departed.
+    # If the median lies between two times, take the earlier time. With the later time, a client that still reports
+    # could look departed.
     medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
     spans = medians - begun[np.lexsort((begun, voted))][first + (counts + 1) // 3]
     return medians[block], np.maximum(spans, 0)[block]
@@ -72,7 +72,7 @@ def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """The place of a client, its options and its last topic in the open chunk.
+    """The indices of a client, of the client's options and of the client's last topic in the open chunk.
 
     pack       packs a sample into bytes
     pad        bytes that make rows equally long for all kinds of clients
@@ -100,7 +100,7 @@ class Packer:
     """Collects decoded data in one chunk per bucket.
 
     `log_times`: time of the newest log line or dump (epoch ms), by (service, host). `clock`: (watermark in epoch ms,
-    number of clients that determine it); None until `chunks` was called with data.
+    number of clients that determine the watermark); None until `chunks` was called with data.
     """
 
     def __init__(self, buckets: int, max_events: int = 1_000_000) -> None:
@@ -114,7 +114,7 @@ class Packer:
         self.clock: tuple[int, int] | None = None
 
     def slot(self, client: Client) -> Slot:
-        """Return the client's `Slot`, its place in the open chunk; create it if necessary."""
+        """Return the `Slot` of a client; create a slot if the client has none."""
         if (slot := self._slots.get(client)) is None:
             slot = self._slots[client] = Slot(client, bucket_of(client, self._buckets), *_packing(client.kind))
         return slot
@@ -131,7 +131,7 @@ class Packer:
         interval_ms: int = 10_000,
         delta: bool = False,
     ) -> tuple[_Open, int]:
-        """Add a sample to its bucket's chunk. Return this chunk, and the number of the sample's row in it.
+        """Add a sample to the chunk of the client's bucket. Return the chunk, and the sample's row number in the chunk.
 
         `topic`, `partition`, `offset`: position of the Kafka record that contains the sample. `values`: the metrics in
         the order of CLIENT_METRICS for the client's kind. `config`: the client's options. `interval_ms`: the client's
@@ -143,7 +143,7 @@ class Packer:
             slot.config, slot.config_at, slot.topic, slot.topic_at = None, -1, "", -1
             chunk.all_clients.append(slot.client)
         chunk = slot.chunk
-        # Equal options and topics are the same object.
+        # Comparing identities is quick. If equal options are two objects, the chunk only contains the options twice.
         if config is not slot.config:
             slot.config, slot.config_at = config, chunk.config(config) if config else -1
         if topic is not slot.topic:
@@ -155,7 +155,7 @@ class Packer:
         return chunk, len(chunk.rows) - 1
 
     def snapshot(self, snapshot: Snapshot, client: Client, source: Source) -> None:
-        """Add a decoded snapshot of any format. `source`: the Kafka record from which it was decoded."""
+        """Add a decoded snapshot of any format. `source`: the Kafka record that contained the snapshot."""
         assert snapshot.ts_ms is not None
         if client.kind == "group":
             self._group(snapshot, client, source)

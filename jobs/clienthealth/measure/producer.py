@@ -1,7 +1,7 @@
 """Measure how full producers' buffers are, and how long producers' callbacks take.
 
-librdkafka limits the bytes and the number of records in its buffer. The used share of such a buffer is the used share
-of the bytes or of the records, whichever is greater. kafka-python 3 does not limit its buffer.
+librdkafka limits the bytes and the number of records in its buffer. The used share of librdkafka's buffer is the used
+share of the bytes or of the records, whichever is greater. kafka-python 3 does not limit its buffer.
 
 Callback latency is the time for which callbacks hold the I/O thread. If a client does not report `callback-time-*`, two
 formulas derive the latency from the time that the thread spends outside Kafka's `Selector`. In the formulas, Δ is a
@@ -113,7 +113,7 @@ class Busy(NamedTuple):
 def io_thread_busy_ratio(w: Windows) -> Floats:
     """Return, for each window, the share of time (0 to 1) that the I/O thread spent outside Kafka's `Selector`.
 
-    The share is 1 if records waited and the thread never returned to the selector. It is NaN if unknown.
+    The share is 1 if records waited and the thread never returned to the selector. The share is NaN if unknown.
     """
     return _busy(w).ratio
 
@@ -202,8 +202,8 @@ def waiting(w: Windows) -> Bools:
 def answers(w: Windows) -> Column:
     """Return, for each sample, how often the average request latency has changed since the first sample.
 
-    A change proves that a broker has answered. A latency that is a multiple of 0.001 ms is always treated as a change,
-    because the client may have rounded different latencies to this value.
+    A change proves that a broker has answered. A latency that is a multiple of 0.001 ms counts as a change even if the
+    latency before it was equal, because the client may have rounded two different latencies to equal values.
     """
     rows = w.column("request-latency-avg").reported_rows
     latency, changed = w.col("request-latency-avg")[rows], np.zeros(len(w.ts))

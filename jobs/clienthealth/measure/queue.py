@@ -5,7 +5,7 @@ A full queue shows that the topic's records are processed (consumer) or delivere
 - The old Scala consumer has one queue per consuming thread, with at most `queued.max.message.chunks` chunks.
 - A librdkafka consumer prefetches records up to `queued.min.messages`, and bytes up to `queued.max.messages.kbytes`.
 - A librdkafka producer has one limit for all its topics: a topic's share is its queued records divided by this limit.
-- The Java consumer has no such queue.
+- The Java consumer has no queue per topic.
 """
 
 from __future__ import annotations

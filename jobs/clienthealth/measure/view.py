@@ -63,7 +63,7 @@ class Runs:
     seconds: Floats
 
     def at(self, chosen: Bools | Ints) -> Runs:
-        """Return some of these runs of samples. `chosen`: a mask, or indexes of runs."""
+        """Return the selected runs. `chosen`: a mask, or indexes of runs."""
         return Runs(self.window[chosen], self.first[chosen], self.last[chosen], self.seconds[chosen])
 
     def __len__(self) -> int:
@@ -148,8 +148,8 @@ class Windows:
         whole, at = self._whole
         known = whole._of_windows.get(name)
         if isinstance(known, np.ndarray):
-            # An array of integers may contain row numbers of the whole table. This window's own table numbers its rows
-            # from 0, so the array is not taken over.
+            # An array of integers may contain row numbers of the whole table. The rows of a single window are numbered
+            # from 0, so such an array cannot be used for the window.
             return None if known.dtype == np.int64 else known[at : at + 1]
         return known.alone(at, int(whole.lo[at])) if hasattr(known, "alone") else None
 
@@ -300,13 +300,13 @@ class Windows:
     def has_log_data(self, windows: Ints) -> Bools:
         """Return, per element of `windows`, whether a log line or dump of the client's process was ever read.
 
-        Without such data, the absence of a log line proves nothing.
+        If no log line and no dump was read, the absence of a log line proves nothing.
         """
         return np.array([client.has_log_data for client in self.about(windows)], np.bool_)
 
     @property
     def part_begin(self) -> Ints:
-        """An array a: rows a[i] to a[i + 1] − 1 of `parts` belong to sample i. Its last element is len(`parts`)."""
+        """An array a: rows a[i] to a[i + 1] − 1 of `parts` belong to sample i. The last element is len(`parts`)."""
         return self.once_for_rows("parts", lambda: np.searchsorted(self.parts.row, np.arange(len(self.ts) + 1)))
 
     def of_topics(self, name: str) -> Floats:

@@ -103,5 +103,5 @@ class ClientProcess:
         version: str | None = None,
         group: str | None = None,
     ) -> Client:
-        """Return a `Client` of this process with these fields."""
+        """Return a `Client` of this process with the given fields."""
         return Client(self.service, self.host, self.instance, client_id, kind, library, version, group)

@@ -12,7 +12,7 @@ HealthError
     ├── HeapError      Spark's JVM ended because it ran out of memory
     └── JolokiaError   an agent in a JVM did not fulfil a request (exporters)
 
-The command line prints only the message of such an error, and exits with `exit_code`.
+If a command ends with a HealthError, the command line prints only the error's message, and exits with `exit_code`.
 """
 
 

@@ -52,8 +52,9 @@ def evidence_json(evidence: Evidence) -> dict[str, Any]:
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as a JSON object.
 
-    `mode` and `status` are always written. A failure also has `since`, `detail` and `evidence`. `counts` and `proofs`
-    are never written. Other fields are written if not empty.
+    `mode` and `status` are always written. A failure also has `since`, `detail` and `evidence`, and `ruled_out` and
+    `not_ruled_out` if they are not empty. Without a failure, `detail` is written if it is not empty. With or without a
+    failure, `reason` and `adjusted` are written if they are not empty. `counts` and `proofs` are never written.
     """
     fields: dict[str, Any] = {"mode": verdict.mode, "status": verdict.status}
     if verdict.unhealthy:
@@ -102,7 +103,10 @@ def evidence_from_json(row: Mapping[str, Any]) -> Evidence:
 
 
 def seen_json(seen: Seen) -> dict[str, Any]:
-    """Return a known issue as a JSON object. `first`, `last`: times (epoch ms) of its first and last line."""
+    """Return a known issue as a JSON object.
+
+    `first`, `last`: times (epoch ms) of the first and the last log line that show the issue.
+    """
     return dict(msgspec.to_builtins(seen))
 
 

@@ -1,6 +1,7 @@
 """Translate the names of metrics in other tools and libraries to the Java client's names, which the monitor uses.
 
-Functions derive most names from the Java client's MBean group and attribute. `metrics.toml` lists the others.
+Functions derive most names from the Java client's MBean group and attribute. `metrics.toml` lists names that no
+function derives.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def jmx_exporter_1(group: str, name: str) -> str:
 
 
 def attribute(group: str, name: str) -> str:
-    """Return the MBean attribute: Jolokia, Telegraf, jmxtrans and kafka-python use it as the metric's name."""
+    """Return the MBean attribute, which Jolokia, Telegraf, jmxtrans and kafka-python use as the metric's name."""
     return name
 
 

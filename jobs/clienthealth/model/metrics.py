@@ -17,12 +17,13 @@ from clienthealth.model.values import LATEST_MS, MAX_INT
 TERMINATING = "terminating"
 
 _TABLES = table(Path(__file__).with_suffix(".toml"))
-#: Maps each kind of client to its metrics, and each metric to its unit. All other metrics are dropped when read.
+#: Maps each kind of client to its metrics, and each metric to its unit. A client's metrics that this mapping lacks are
+#: dropped when read.
 CLIENT_METRICS: Mapping[str, Mapping[str, str]] = _TABLES["client"]
 TOPIC_METRICS: Mapping[str, str] = _TABLES["topic"]
-#: Metrics that may be reported only per topic. The client's value is then the sum over its topics.
+#: If a client reports a SUMMED metric only per topic, the client's value is the sum over its topics.
 SUMMED: tuple[str, ...] = tuple(_TABLES["of_topics"]["summed"])
-#: Metrics that show a producer's undelivered records. Their newest values are kept longer than samples.
+#: Metrics that show a producer's undelivered records; the newest value of each is kept longer than samples.
 UNDELIVERED: tuple[str, ...] = tuple(_TABLES["of_producers"]["undelivered"])
 SPELLINGS: Mapping[str, Any] = _TABLES["spelled"]
 

@@ -43,7 +43,7 @@ def slowest_node(latencies: Mapping[int, float | None]) -> dict[str, float]:
     return {"slowest-node": float(slowest), "slowest-node-latency-avg": of_broker[slowest]}
 
 
-#: Maps a client's metric to metrics of its topics. The largest value of these metrics is the client's value.
+#: Maps a client's metric to metrics of its topics. The client's value is the largest value of the topics' metrics.
 LARGEST = {"records-lag-max": ("records-lag-max", "records-lag")}
 OF_NODES = ("request-latency-avg", "request-latency-max")
 
@@ -126,7 +126,7 @@ class Samples:
         return client.own if node is None else client.nodes.setdefault(node, {})
 
     def saw(self, client_id: str, kind: str | None, version: str | None = None, group: str | None = None) -> None:
-        """Note a client's version or consumer group. Of several versions, the last in text order is kept."""
+        """Note a client's version or consumer group. Of several versions, the last in alphabetical order is kept."""
         if version:
             self._versions[client_id, kind] = max(self._versions.get((client_id, kind), ""), version)
         if group:
@@ -193,7 +193,7 @@ class _Client:
 
 
 def unusable(parts: int) -> list[Snapshot]:
-    """Return `parts` snapshots with the error `wrong-types`: one for each unusable part of a record."""
+    """Return a snapshot with the error `wrong-types` for each unusable part. `parts`: number of unusable parts."""
     return [Snapshot(error="wrong-types") for _ in range(parts)]
 
 

@@ -32,7 +32,7 @@ MATCH_LIBRDKAFKA = (
     "client_software_version=(.*rdkafka-)?(2[.]10[.][1-9]|2[.]1[1-9][.]|2[.][2-9][0-9][.]|[3-9][.])[0-9.A-Z-]*"
 )
 OF_LIBRDKAFKA: tuple[str, ...] = tuple(SPELLINGS["librdkafka_pushed"])
-#: Clients push at this interval. An interval of 60 s could delay a verdict by another 30 s.
+#: Clients push at this interval. With an interval of 60 s, a verdict could come 30 s later.
 INTERVAL_SECONDS = 30
 REPORTERS = "metric.reporters"
 PLUGIN = "clienthealth.ClientTelemetryToTopic"
@@ -112,7 +112,7 @@ def subscriptions(client: KafkaAdminClient) -> Mapping[str, Subscription] | None
 def brokers_with_plugin(client: KafkaAdminClient, nodes: Sequence[int]) -> list[int] | None:
     """Return the ids of those brokers in `nodes` (broker ids) that have our plugin among their `metric.reporters`.
 
-    Returns None if the user may not read this option. Raises KafkaError if the request fails.
+    Returns None if the user may not read `metric.reporters`. Raises KafkaError if the request fails.
     """
     resources = [ConfigResource(ConfigResourceType.BROKER, str(node), {REPORTERS: None}) for node in nodes]
     configs = client.describe_configs(resources, config_filter="all")[ConfigResourceType.BROKER.name.lower()]

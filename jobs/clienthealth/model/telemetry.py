@@ -119,7 +119,7 @@ class Dump(msgspec.Struct):
     threads     Kafka clients' threads and DestroyJavaVM, followed by threads with frames outside the JVM's classes
     ts_ms       time of the dump (epoch ms), UTC if the dump names no time zone; None if unknown
     taken       line numbers (from 0) of those lines of the text that belong to the dump
-    complete    whether the dump's last line is present; None if such dumps have no fixed last line
+    complete    whether the dump's last line is present; None if the dump's format has no fixed last line
     deadlocked  the names of the threads that the JVM reports as deadlocked
     """
 
@@ -140,9 +140,10 @@ class LogLine(msgspec.Struct):
     numbers            line numbers of message and stack in the file, from 0; () if the entry came from a topic
     dumps              the thread dumps in the entry; if the entry contains nothing else, `message` is None
     quoted             True if a text (a ticket, a chat) quotes the line without its time, logger and thread
-    explained          True if the text around the line only explains errors. Such a line raises no suspicion
-    narrated           the smallest probability with which a sentence of the line counts as a person's report of a
-                       failure; None if a program logged the line, or if the text reports no problem
+    explained          True if the text around the line only explains errors, so that the line raises no suspicion
+    narrated           minimum probability: a sentence of the line counts as a person's report of a failure if the
+                       classifier gives it at least this probability. None if a program logged the line, or if the
+                       text reports no problem
     beside_kafka       True if another line of the file names Kafka: a Kafka client may then have written this line
     error              why the entry is unusable; None if it is usable
     """

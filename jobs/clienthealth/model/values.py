@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 K = TypeVar("K")
 T = TypeVar("T")
 
-#: 2010-01-01, before Kafka existed. Earlier times have a wrong unit or an unset clock.
+#: 2010-01-01, before Kafka existed. An earlier time has a wrong unit, or comes from a clock that was not set.
 EARLIEST_MS = 1_262_304_000_000
 #: The largest time that Spark's timestamps and JavaScript's dates can hold (year 9999).
 LATEST_MS = 253_402_300_799_999
 MIN_INTERVAL_MS, MAX_INTERVAL_MS = 1_000, 3_600_000
-#: The largest float. Older Java clients report this number as the minimum of a metric without values.
+#: The largest float, which older Java clients report as the minimum of a metric without values.
 _LARGEST = sys.float_info.max
 _NUMBERS = frozenset({float, int})
 #: Maximum length of a name in characters: four times Kafka's longest topic name.
@@ -39,7 +39,10 @@ def measurement(value: Any) -> float | None:
 
 
 def number(value: Any) -> float | None:
-    """Convert a number, or its text, to float. Returns None for NaN, infinity, numbers below 0, and anything else."""
+    """Convert a number, or a text that contains only a number, to float.
+
+    Returns None for NaN, infinity, numbers below 0, and anything else.
+    """
     if type(value) is str:
         if "_" in value or not value.isascii():
             return None
@@ -68,7 +71,10 @@ def all_known(values: Sequence[Any]) -> bool:
 
 
 def integer(value: Any, bits: int = 32) -> int | None:
-    """Return a signed integer of at most `bits` bits, from a whole number or its text; None for anything else."""
+    """Convert a whole number, or a text that contains only a whole number, to int.
+
+    Returns None for anything else, and for numbers that need more than `bits` bits (with the sign).
+    """
     if type(value) is str:
         digits = value.strip()
         if not digits.isascii() or not digits.removeprefix("-").isdigit() or len(digits) > 20:

@@ -45,11 +45,11 @@ class Evidence:
 
 
 class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": "first", "last_ms": "last"}):
-    """A known issue that is not a failure mode. Log lines of the client or of its process show it.
+    """A known issue that is not a failure mode, and that log lines of the client or of its process show.
 
     what        id of the issue (`read/logs/also_seen.py`)
     lines       number of lines that show the issue, from `first_ms` to `last_ms` (epoch ms)
-    text        the first of these lines; `source` is the input record of that line
+    text        the first line that shows the issue; `source` is the input record of this line
     of_process  True if the lines name no client: several clients of the process may have written them
     """
 

@@ -64,7 +64,7 @@ def count(value: float) -> str:
 
 
 def count_of(value: float, one: str, many: str = "") -> str:
-    """Format a count with its noun: `1 record`, `1,200 records`. `many`: the plural, '' for `one` plus s."""
+    """Format a count with its noun: `1 record`, `1,200 records`. `many`: the plural; by default, `one` with an s."""
     return f"{value:,.0f} {one if value == 1 else many or one + 's'}"
 
 
@@ -126,7 +126,7 @@ def by_reason(rulings: Iterable[str]) -> str:
 
 
 def listing(names: Iterable[str], most: int = 3) -> str:
-    """Format a list for a sentence, with at most `most` names: `a`, `a and b`, `a, b, c and 4 more`."""
+    """Format a list for a sentence: `a`, `a and b`, `a, b, c and 4 more`. `most`: maximum number of listed names."""
     every = list(names)
     shown = every[:most]
     if len(every) > most:
@@ -135,6 +135,6 @@ def listing(names: Iterable[str], most: int = 3) -> str:
 
 
 def quoted(text: str, most: int = 160) -> str:
-    """Put the first line of a text, cut to `most` characters, in quotation marks."""
+    """Put the first line of a text in quotation marks. `most`: number of characters to which the line is cut."""
     line = text.strip().split("\n", 1)[0]
     return f'"{line if len(line) <= most else line[: most - 1] + "…"}"'

@@ -1,13 +1,14 @@
 """Functions for all judges: find evidence in a window, and make a verdict from this evidence.
 
-A judge collects facts. `conclude` makes the verdict from these facts, by the same rule for all modes:
+A judge collects facts. `conclude` makes the verdict from the judge's facts, by the same rule for all modes:
 
 - With one direct fact the verdict is `confirmed`.
 - With indirect facts of one kind of evidence the verdict is `suspected`.
 - With indirect facts of two kinds of evidence the verdict is `confirmed`.
 
-A fact may have an innocent explanation. Its field `given` is then the circumstance that excludes this explanation. If
-the circumstance does not hold, the fact proves nothing. If no data decides, the fact cannot confirm a failure.
+If a fact may have an innocent explanation, its field `given` is the circumstance that excludes the explanation. If the
+circumstance does not hold, the fact proves nothing. If no data decides whether the circumstance holds, the fact cannot
+confirm a failure.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def conclude(
 
 
 def with_counts(verdict: Verdict, *counts: Count) -> Verdict:
-    """Set the counts of a verdict that reports a failure. Other verdicts stay unchanged."""
+    """Set the counts of a verdict that reports a failure. Return a verdict without a failure unchanged."""
     some = tuple(count for count in counts if count.slots)
     return replace(verdict, counts=some) if verdict.unhealthy else verdict
 
@@ -234,7 +235,7 @@ def rose_around(window: ClientWindow, name: str, ts_ms: int, before_ms: int = 0)
     """Return True if a counter rose around `ts_ms`; None if unknown.
 
     Of the samples with the counter, compare the last sample up to `ts_ms − before_ms` with the first sample after
-    `ts_ms`. The result is unknown if one of these samples is missing.
+    `ts_ms`. If either sample is missing, the result is unknown.
     """
     earlier = [r for r in window.readings if r.ts_ms <= ts_ms - before_ms and r.get(name) is not None]
     later = [r for r in window.readings if r.ts_ms > ts_ms and r.get(name) is not None]
@@ -258,7 +259,7 @@ def option(window: ClientWindow, name: str) -> float | None:
 
 
 def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
-    """Return the window's log lines that match a pattern of one of these log events, in order of time."""
+    """Return the window's log lines that match a pattern of any log event in `meanings`, in order of time."""
     return [event for event in window.logs if any(event in meaning for meaning in meanings)]
 
 
@@ -266,11 +267,11 @@ def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
     """Return a fact on the line with the longest wait among the lines of `meaning`; [] if there is no line.
 
     The capture `minutes` has the wait that a line states. A line with the capture `begun` reports the beginning of a
-    stop or flush. Such a line is used only if it also has the capture `lasts`, because the stop or flush then did not
-    end. A line with the capture `ended` reports the end of a stop or flush, and is never used.
+    stop or flush, and is used only if the capture `lasts` shows that the stop or flush did not end. A line with the
+    capture `ended` reports the end of a stop or flush, and is never used.
 
-    If a goroutine's line states no wait, the line is evidence only if it is repeated, or if a line at least APART_MS
-    (9 s) earlier shows the same frame.
+    A line that shows a goroutine without stating a wait is evidence only in two cases: the line is repeated, or a line
+    at least APART_MS (9 s) earlier shows the same goroutine in the same frame.
     """
     said = [e for e in events(window, meaning) if "lasts" in e.captures or not {"begun", "ended"} & {*e.captures}]
     if not said:
@@ -325,7 +326,7 @@ def captured(event: LogEvent, name: str) -> float:
 
 
 def spanned(dated: Sequence[Dated]) -> float:
-    """Return the time (s) from the first to the last of `dated`; 0 if empty."""
+    """Return the time (s) from the first to the last element of `dated`; 0 if `dated` is empty."""
     return (dated[-1].ts_ms - dated[0].ts_ms) / 1000 if dated else 0.0
 
 
@@ -336,7 +337,7 @@ def has_frame(thread: Thread, *parts: str) -> bool:
 def innermost(thread: Thread) -> str:
     """Return, as Class.method, the innermost frame outside the JVM's own classes.
 
-    Without such a frame, the innermost frame is returned; '' for a thread without frames.
+    If all frames belong to the JVM's own classes, return the innermost frame; '' for a thread without frames.
     """
     own = (frame for frame in thread.frames if not frame.startswith(JVM_FRAMES))
     return ".".join(next(own, thread.frames[0] if thread.frames else "").split(".")[-2:])

@@ -106,7 +106,7 @@ def places(dumps: Iterable[ThreadDump]) -> Set[tuple[str, tuple[str, ...]]]:
 def where_they_were(window: ClientWindow) -> bool:
     """Return True if each application thread in the window's dumps has the same frames as in an earlier dump.
 
-    Ignore idle threads and threads inside the client. Return False if the dumps show only such threads.
+    Ignore idle threads and threads inside the client. Return False if no other thread is in the dumps.
     """
     before = places(window.earlier_dumps)
     since = [thread for dump in window.dumps for thread in dump.others if in_foreign_code(thread)]

@@ -1,7 +1,7 @@
 """Decide whether `diagnose` rules a failure mode out, and whether a thread dump is worth taking.
 
 `diagnose` gets no further data, so it needs evidence that the client is healthy. One thread dump without a fault is
-not enough. Two such dumps, ten seconds apart, are enough.
+not enough. Two dumps without a fault, ten seconds apart, are enough.
 """
 
 from __future__ import annotations

@@ -33,9 +33,9 @@ PUSHES_ON_SINCE = (4, 1, 2)
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
 #: Maximum time (s) between heartbeats of a client that knows its coordinator; 3 to 5 s are usual.
 HEARTBEAT_SECONDS = 8.0
-#: A partition with at least BEHIND unread records is behind. A partition with at most LEVEL unread records is level.
+#: A partition with at least BEHIND unread records is behind. With at most LEVEL, the partition has caught up.
 BEHIND, LEVEL = 1_000, 10
-APART = f"at least {BEHIND:,} records per partition are unread, but almost no records of the topic's other partitions"
+APART = f"at least {BEHIND:,} unread records per partition, but other partitions of the topic have almost none"
 
 
 def seconds_away(w: Windows) -> Floats:
@@ -190,7 +190,10 @@ SILENT = (
     "the client stopped pushing metrics without the final push that close() sends: either its process has ended, or "
     "its application does not call poll(); the consumer group or a thread dump shows which"
 )
-UNREPORTED = "its threads are at the same places as during earlier polls, so perhaps only its statistics have stopped"
+UNREPORTED = (
+    "the application's threads are in the same frames as during earlier polls, so perhaps only the client's statistics "
+    "have stopped"
+)
 
 
 def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
@@ -199,8 +202,9 @@ def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
     `readings`: samples of one group, in order of time. A fact is about a partition with an owner and with the same
     committed offset in the first and the last sample. One of these conditions must also be met:
     - Records arrive.
-    - The partition is behind, with at least BEHIND unread records. Of the topic's partitions that are behind or level
-      (at most LEVEL unread records), at least half are level. Otherwise, the whole group may only be slow.
+    - The partition is behind, with at least BEHIND unread records. Of the topic's partitions that are behind or have
+      caught up (at most LEVEL unread records), at least half have caught up. If fewer have caught up, the whole group
+      may only be slow.
     """
     last, first = readings[-1], {(p.topic, p.partition): p for p in readings[0].partitions}
     unread = [(p, p.end - p.committed) for p in last.partitions if p.end is not None and p.committed is not None]

@@ -1,7 +1,7 @@
 """Circumstances that modes check before they accuse an application.
 
-While brokers do not answer, calls such as a commit wait, and the application is not at fault. So a mode accuses an
-application of a delay only if brokers answered meanwhile.
+While brokers do not answer, calls such as a commit wait, and the application is not at fault. A mode accuses an
+application of a delay only if brokers answered during the delay.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
       `at_ms` to ANSWER_MS (10 s) after `at_ms`.
     - The circumstance is unknown if the samples begin less than SETTLES_MS before `at_ms`.
     - The circumstance holds if brokers answered after `at_ms`, or at most FRESH_MS (15 s) before `at_ms`.
-    - Without such answers, the circumstance is unknown.
+    - The circumstance is unknown if no data shows an answer at or after `at_ms` − FRESH_MS.
     """
     samples = window.known_readings
     signs = [*_measured(samples), *_logged(window)]
@@ -103,8 +103,9 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that brokers answered the client around a time that may be before all samples of the client.
 
-    If `at_ms` is inside the window, `coordinator_answers` decides. At earlier times, the circumstance is unknown if
-    dumps prove that no thread was inside the client. Without this proof, the circumstance does not hold.
+    If `at_ms` is inside the window, `coordinator_answers` decides. For an earlier time, the circumstance is unknown
+    if dumps prove that no thread was inside the client. If dumps do not prove that no thread was inside the client, the
+    circumstance does not hold.
     """
     known = window.known_readings
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:
@@ -121,10 +122,9 @@ def _stays_outside(window: ClientWindow) -> bool:
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
-    """Return None unless brokers were away at the time of every line.
+    """Return a circumstance that does not hold if brokers were away at the times of all `lines`; else return None.
 
-    If brokers were always away, return the result of `coordinator_answers` for the last line: a circumstance that does
-    not hold.
+    The circumstance is the result of `coordinator_answers` for the last line.
     """
     answers = [coordinator_answers(window, line.ts_ms) for line in lines]
     return answers[-1] if all(answer.holds is False for answer in answers) else None

@@ -1,1 +1,1 @@
-"""Judge Kafka clients, in plain Python. A step processes a batch for one bucket, which is a fixed set of processes."""
+"""Judge Kafka clients, in plain Python. A step judges a batch for one bucket: a fixed set of client processes."""

@@ -1,7 +1,7 @@
 """The ordered list of adjustments, which can change a verdict after the failure mode's judge has made it.
 
-A judge sees one window of one client. An adjustment knows more, such as the client's start and open incidents. If
-this knowledge is missing, the adjustment changes nothing.
+A judge sees one window of one client. An adjustment knows more, such as the client's start and open incidents. An
+adjustment changes nothing if the facts that it needs are missing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Attached:
 
     look     the `Look` from which `FailureMode.doubt` decides whether a mode is ruled out
     last_ms  time of the client's newest sample; 0 without samples
-    unread   why evidence that may be about the client could not be read; '' if all was read
+    unread   reason why evidence that may be about the client could not be read; '' if all evidence was read
     untimed  names of inputs without times: their made-up times show the order, but no durations
     undated  names of inputs with lines that have no time of their own
     pasted   names of inputs that are pasted texts, in which the end of a log may be missing
@@ -63,13 +63,15 @@ class Attached:
 class Context:
     """What adjustments know beside the verdict itself. A field's default value stands for missing knowledge.
 
-    mode, window  the failure mode, with its thresholds in force, and the window that was judged
-    starts        times (epoch ms) at which the client was started according to its log
-    contradicted  ids of log patterns, each with a log line of the window that the client's samples contradict
+    mode          the failure mode, with its thresholds in force
+    window        the window that was judged
+    starts        times (epoch ms) of the client's starts, according to its log
+    contradicted  ids of log patterns. Each pattern matches a log line in the window, and the client's samples
+                  contradict this line
     reporting     the client's `Reporting`; None if no verdict has to wait for a sample
     incidents     verdicts of the client's open incidents, by mode
     all_silent    True if no client reports
-    attached      facts from `diagnose` or `watch`; None in the monitor
+    attached      what `diagnose` or `watch` knows; None in the monitor
     verdicts      all verdicts that are adjusted together, set by `adjust` in stage "moment"
     """
 
@@ -108,9 +110,9 @@ def adjust(stage: Stage, verdicts: Sequence[Verdict], context: Context) -> list[
 class Adjustment:
     """A rule that may change verdicts: one entry of the list ADJUSTMENTS.
 
-    change  the rule's function. Its result for (verdict, context) is the adjusted verdict, or the same object if
-            nothing changes
-    why     the reason for the adjustment
+    change  the rule's function: takes (verdict, context), and returns the adjusted verdict, or the same verdict object
+            if nothing changes
+    why     reason for the adjustment
 
     The docstring of `change` states why the adjustment is at its place in the list.
     """
@@ -155,9 +157,9 @@ BY_EVIDENCE: Mapping[EvidenceKind, str] = {
 }
 #: A metric that keeps growing in a running Java client, by kind of client.
 _CLOCKS = {"producer": "metadata-age", "consumer": "last-poll-seconds-ago"}
-#: Samples that stay identical for this time (s) count as re-sent.
+#: Time (s) after which identical samples count as re-sent.
 _REPEATED_SECONDS = 15.0
-#: A sample within this time (ms) of a log line neither supports nor contradicts it.
+#: A sample at most CLOSE_MS before or after a log line neither supports nor contradicts the line.
 CLOSE_MS = 1_000
 #: Maximum time (ms) for which the verdict on a log line waits for samples.
 LONGEST_MS = 30_000
@@ -183,7 +185,7 @@ def repeats(w: Windows) -> Bools:
 
 @_adjustment("window", "If a collector re-sends the last sample of a gone client, this client would look stuck.")
 def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
-    """Judge a window of repeated samples by its log alone. Runs first, because later adjustments need this verdict."""
+    """Judge a window of repeated samples by its log alone. Runs first: later adjustments use the verdict by the log."""
     mode, window = context.mode, context.window
     if mode is None or window is None or mode.absence or not repeats(window.table)[0]:
         return verdict
@@ -219,7 +221,7 @@ def _alibis(verdict: Verdict, context: Context) -> Verdict:
 
 
 def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
-    """Return a true circumstance if a proof excludes `confusion`, else an unknown one.
+    """Return a `Circumstance` with `holds` True if a proof excludes `confusion`, else with `holds` None (unknown).
 
     A line that may be about another client excludes nothing.
     """
@@ -247,7 +249,10 @@ def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
     "window", "Log lines that report the failure make `ok` doubtful, even if the client's samples contradict them."
 )
 def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Change `ok` to unknown if samples contradict lines that report the failure. The judge did not see these lines."""
+    """Change `ok` to unknown if samples contradict lines that report the failure.
+
+    The judge did not see the lines that samples contradict.
+    """
     lines = context.mode.lines if context.mode and context.contradicted else ()
     if verdict.status != "ok" or not any(meaning.ids & context.contradicted for meaning in lines):
         return verdict
@@ -256,16 +261,17 @@ def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("window", "Log lines alone would open an incident that the client's next sample may contradict.")
 def _await_samples(verdict: Verdict, context: Context) -> Verdict:
-    """Change a new failure that only log lines show to unknown until the client's next sample, for at most LONGEST_MS.
+    """If only log lines show a new failure, set the verdict to unknown until the client's next sample.
 
-    Runs last, after adjustments that remove evidence.
+    The verdict stays unknown for at most LONGEST_MS. Runs last, after adjustments that remove evidence.
     """
     reporting = context.reporting
     if reporting is None or not verdict.unhealthy or verdict.mode in context.incidents:
         return verdict
     if any(fact.kind != "log" for fact in verdict.evidence):
         return verdict
-    # The wait begins at the first similar line, because otherwise each further line would prolong the wait.
+    # The wait begins at the window's first line with the log pattern of the evidence, because otherwise each further
+    # line would prolong the wait.
     shown, logs = {fact.ts_ms for fact in verdict.evidence}, context.window.logs if context.window else ()
     alike = {event.signature for event in logs if event.ts_ms in shown}
     first = min([*shown, *(event.ts_ms for event in logs if event.signature in alike)])
@@ -276,7 +282,7 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
 
 
 ALL_SILENT = "no client reports: perhaps the collectors of metrics or their topic have stopped"
-#: A failure that was seen within this time (ms) before the end of a recording lasts until the end.
+#: A failure lasts until the end of a recording if evidence is less than LASTING_MS older than the end.
 LASTING_MS = 90_000
 
 
@@ -346,7 +352,7 @@ LOOKED_AT = "records wait in the buffer, but the producer was running when its m
     "shown", "An incident lasts longer than one window, so the incident has the earliest onset and all evidence."
 )
 def _open_incident(verdict: Verdict, context: Context) -> Verdict:
-    """Replace the verdict by the open incident's verdict. Runs first, so that later adjustments can change it."""
+    """Replace the verdict by the open incident's verdict. Runs first, so that later adjustments see the new verdict."""
     return context.incidents.get(verdict.mode, verdict)
 
 
@@ -356,7 +362,10 @@ def _topics(verdict: Verdict, kind: str = "") -> list[str]:
 
 @_adjustment("shown", "Log lines without times cannot prove a failure that is defined by a duration.")
 def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Set a verdict that rests only on untimed lines to unknown. Runs before `unproven-ok`, which keeps the reason."""
+    """Set a verdict that rests only on untimed lines to unknown.
+
+    Runs before `unproven-ok`, which keeps the reason of an unknown verdict.
+    """
     mode, attached = modes()[verdict.mode], context.attached
     cause = mode.cause(verdict)
     reason = "" if cause and cause.timeless else mode.needs_times
@@ -372,7 +381,7 @@ def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
 def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
     """Set a verdict on a client's end to unknown if only copied or few samples show the end.
 
-    Runs before `unproven-ok`, which keeps the reason.
+    Runs before `unproven-ok`, which keeps the reason of an unknown verdict.
     """
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
@@ -410,7 +419,7 @@ def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, since_ms=min(dated)) if made_up else verdict
 
 
-#: Time (ms) by which `diagnose` puts undated records before dated ones.
+#: `diagnose` gives undated records a time APART_MS (ten days) before the dated data of their process.
 APART_MS = 10 * 86_400_000
 
 BY_NAME: Mapping[str, Adjustment] = {adjustment.name: adjustment for adjustment in ADJUSTMENTS}

@@ -1,4 +1,4 @@
-"""Count the log lines that show known issues (`Trouble`). A record lists these issues beside the verdicts.
+"""Count the log lines that show known issues (`Trouble`). A record lists known issues beside the verdicts.
 
 A `Run` keeps an issue's first log line and a few numbers, so memory grows only with the number of issues.
 """
@@ -57,7 +57,7 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
 
 
 MINUTES = 60
-#: An issue that needs fewer lines than this number in a whole log needs only one line in an excerpt.
+#: An issue that needs fewer than EVERYDAY_LINES lines in a whole log needs only one line in an excerpt.
 EVERYDAY_LINES = 8
 
 
@@ -88,8 +88,8 @@ def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping
     runs   the runs of log lines (`Run`) about known issues in the log of the client's process
     kinds  maps a kind of client (None: unknown) to the number of such clients in the process
 
-    A line without a client id counts for every client that it may be about. If several clients are possible,
-    `Seen.of_process` is True.
+    A line without a client id counts for every client that the line may be about. If a line may be about several
+    clients, `Seen.of_process` is True.
     """
     by_what: dict[tuple[str, bool], Seen] = {}
     for run in runs:

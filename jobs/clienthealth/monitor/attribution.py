@@ -30,18 +30,18 @@ from clienthealth.read.logs.dumps import clients_of
 from clienthealth.read.logs.fields import KAFKA_PREFIX, PRODUCER_THREAD
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logged
 
-#: Dumps further apart than this (ms) are not compared, because the time of one dump must be wrong.
+#: Dumps more than COMPARED_MS apart are not compared, because the time of one dump must be wrong.
 COMPARED_MS = 7 * 86_400_000
-#: A dump that is older than a client's first sample by more than this (ms) is from an earlier process.
+#: A dump more than BEFORE_MS older than a client's first sample is from an earlier process.
 BEFORE_MS = 60_000
-#: Maximum time (ms) between an error and its log line. A counter shows the error at once.
+#: Maximum time (ms) from an error to the error's log line. Counters count an error when it occurs.
 LOGGED_MS = 30_000
-#: Samples within this time (ms) of a log line show how often the application polled.
+#: Samples less than AROUND_MS before or after a log line show whether the consumer polled in time when it logged.
 #: A sample covers the last 30 to 60 s.
 AROUND_MS = 35_000
-#: A consumer polls in time if the time (s) between polls is below this limit, or below half of max.poll.interval.ms.
+#: A consumer polls in time if polls are less than AWAY_SECONDS, or less than half of max.poll.interval.ms, apart.
 AWAY_SECONDS = 5.0
-#: Only this library has metrics that count the errors in its log lines.
+#: The only library with metrics that count the errors in the library's log lines.
 COUNTS = "java"
 
 #: If all libraries of a process match _NO_JVM, log lines that match _OF_JVM are from another program.
@@ -138,7 +138,7 @@ class ProcessLog:
     named      maps a kind to the ids of all clients of this kind that report or appear in the log
     topics     maps a topic to the names of the clients in lines about this topic
     earlier    the newest dumps before the window of `entries`, at most 4 (EARLIER_DUMPS)
-    lead       the log events of the 30 s (LEAD_MS) before that window
+    lead       the log events of the 30 s (LEAD_MS) before the window of `entries`
     instances  all instance ids in the lines and dumps of the process
     """
 
@@ -188,7 +188,7 @@ class ProcessLog:
                     event = replace(event, client_id=event.client_id if named else None, repeats=entry.repeats)
                 unnamed = event.client_id is None and event.signature not in _of_processes()
                 if unnamed and not self._clients_of_topic(event, client.kind):
-                    # Every client of this kind and instance may have logged the line.
+                    # A line that names no client may come from any client of the same kind and instance.
                     alike = [(one.kind, one.instance) for one in self.reporting].count((client.kind, client.instance))
                     event = replace(event, own=False) if alike > 1 else event
                 events.append(event)
@@ -197,9 +197,9 @@ class ProcessLog:
         return WindowLog(tuple(events), tuple(dumps))
 
     def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
-        """Return "another's" if the entry names another instance, and other entries name the instance of `client`.
+        """Decide whether a log entry belongs to `client`, as the function `owner` does, with one exception.
 
-        Otherwise, return the result of `owner`.
+        If the entry names another instance, and other entries name the instance of `client`, the result is "another's".
         """
         if entry.instance and entry.instance != client.instance and client.instance in self.instances:
             return "another's"
@@ -216,7 +216,7 @@ class ProcessLog:
         return list(clients)
 
     def reports_as(self, client: Client) -> Client | None:
-        """Return the one reporting client that can be the same client as `client`; None if several or none can.
+        """Return the only reporting client that may be identical with `client`; None if there are several or none.
 
         `client` is known only from the log.
         """
@@ -343,7 +343,7 @@ def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]
 def without_copies(entries: Iterable[LogEntry]) -> list[LogEntry]:
     """Return the entries, except those of loggers that copy lines of other programs.
 
-    A line with other words before the client's name shows that its logger copies lines.
+    If a line has other text before the client's name, as copied lines have, the line's logger copies lines.
     """
     entries = list(entries)
     copying = {(entry.process, entry.event.logger) for entry in entries if entry.event and entry.event.copied}

@@ -26,7 +26,7 @@ from clienthealth.monitor.readings import SHIFT, Grid, grid_of, intervals, keys,
 from clienthealth.monitor.state import BucketState, Life, ProcessKey, Run
 from clienthealth.settings import Settings
 
-#: A client has departed after this number of reporting intervals without data (at least `min_gap_seconds`).
+#: A client has departed after INTERVALS reporting intervals (at least `min_gap_seconds`) without data.
 INTERVALS = 3
 
 
@@ -64,7 +64,7 @@ class Bucket:
 
     @cached_property
     def keys(self) -> Ints:
-        """One number per sample. The numbers sort samples by client, then by time."""
+        """One number per sample. The order of the numbers is the order of clients, then of time."""
         return keys(self.state.readings)
 
     @cached_property
@@ -138,10 +138,7 @@ class Bucket:
 
     @cached_property
     def quiet(self) -> Floats:
-        """For each client, a time span (ms) after its last sample.
-
-        Data of the client's process after this span proves that the process runs.
-        """
+        """For each client, the silence (ms) after which new data of its process proves that the process still runs."""
         often = np.maximum(INTERVALS * intervals(self.state), 1000.0 * self.settings.absence.min_gap_seconds)
         return np.minimum(self.gaps, often)
 
@@ -226,8 +223,8 @@ class Bucket:
     ) -> ClientWindow:
         """Return a window of a client for the judges of failure modes.
 
-        number  the client's position in `state.all_clients`; None if it does not report
-        span    the window's times, and the rows of its samples
+        number  position of the client in `state.all_clients`; None if the client does not report
+        span    times of the window, and rows of the window's samples
         table   returns the window's samples as a table
         """
         start, end, lo, hi = span

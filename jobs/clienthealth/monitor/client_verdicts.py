@@ -1,4 +1,4 @@
-"""Judge the clients that have new samples or log entries. Change their incidents, and return their records.
+"""Judge clients with new samples or log entries: change the clients' incidents, and return the clients' records.
 
 A gate tests all windows at once for one failure mode. A judge examines windows that a gate suspects, and windows with
 dumps or log lines for its mode.
@@ -143,9 +143,10 @@ class Touched:
 class Reporter(NamedTuple):
     """A client with new data in its windows.
 
-    number      the client's index in `state.all_clients`
+    number      index of the client in `state.all_clients`
     begin, end  indices [begin, end) of the client's windows in `Gated.touched`
-    newest      index of the newest window with enough samples; if no window has enough samples, of the newest window
+    newest      index of the newest window with enough samples; if all windows have too few samples, index of the newest
+                window
     seen        time of the client's newest sample, by its own clock (epoch ms)
     suspected   True if any of the client's windows must be judged
     """
@@ -162,9 +163,9 @@ class Reporter(NamedTuple):
 class Gated:
     """What the gates found in the windows with new data, for clients of one kind.
 
-    windows    the samples of these windows, as arrays
+    windows    the samples of the windows with new data, as arrays
     live       the modes that a client of this kind can have
-    gates      for each mode of `live`, the result (flags, reasons) of `gate` for these windows
+    gates      for each mode of `live`, the result (flags, reasons) of the function `gate` for `windows`
     clients    the fields of `Reporter`, as arrays with one element per client
     """
 
@@ -228,7 +229,7 @@ class _Judgement:
         self.changes: list[Transition] = []
         self.modes = in_force(self.settings.modes)
         self.skew = skew_seconds(self.state, now_ms).tolist()
-        #: Maps (client, start of a window) to the ids of the patterns of contradicted log lines.
+        #: Log lines that samples contradict: maps (client, start of a window) to the ids of the lines' patterns.
         self.refuted: dict[tuple[int, int], frozenset[str]] = {}
 
     def judge(self, new: Sequence[LogEntry], horizon: Ints) -> tuple[list[Record], list[Transition]]:
@@ -247,7 +248,7 @@ class _Judgement:
         return self.records, self.changes
 
     def _touched(self, fresh: Mapping[ProcessKey, list[LogEntry]], horizon: Ints) -> tuple[Ints, Ints]:
-        """Return (clients, starts) of the open windows with new data, sorted by both."""
+        """Return (clients, starts) of the open windows with new data, sorted by client, then by start."""
         new, grid = self.state.readings, self.bucket.grid
         back = self.settings.monitor.window_seconds // self.settings.monitor.slide_seconds
         client, ts = new.client[new.fresh > 0], new.ts[new.fresh > 0]
@@ -408,7 +409,8 @@ class _Judgement:
         for start in sorted(window_starts((entry.ts_ms for entry in new), slide, length)):
             inside = log.within(start, start + length)
             for client in inside.unreporting_clients():
-                # `about` may be empty, because a line without a client id is not attributed to one of several clients.
+                # A window may have no data about the client: a line without a client id is not attributed to one of
+                # several clients.
                 if any((about := inside.about(client))[:2]):
                     windows[client].append(self.bucket.window(client, None, Span(start, start + length), about))
         for client, of_client in windows.items():

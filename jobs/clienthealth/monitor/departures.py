@@ -66,7 +66,7 @@ def departed(bucket: Bucket) -> list[int]:
 
 
 def judge(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[list[Record], list[Transition]]:
-    """Judge a client that sends no data. Return (its record in a list, changes of its incidents).
+    """Judge a client that sends no data. Return (list with the client's record, changes of the client's incidents).
 
     `number`: the client's position in `state.all_clients`. `all_silent`: True if no client reports.
     """
@@ -131,8 +131,8 @@ REMINDED_MS = 300_000
 def reminders(bucket: Bucket, before_ms: int) -> list[Record]:
     """Return records that repeat the state of departed clients with open incidents.
 
-    Without these records, exporters drop the clients. The records are due every REMINDED_MS (five minutes), or every
-    `[prometheus] ttl_seconds` / 2 if this time is shorter. `before_ms`: the watermark before this step.
+    Exporters drop clients without new records. The records are due every REMINDED_MS (five minutes), or every
+    `[prometheus] ttl_seconds` / 2, whichever is shorter. `before_ms`: the watermark before this step.
     """
     state, settings = bucket.state, bucket.settings
     every_ms = min(REMINDED_MS, 1000 * settings.prometheus.ttl_seconds // 2)
@@ -188,7 +188,7 @@ def keep(bucket: Bucket) -> Set[str]:
     """Keep a silent client's incidents open while its process sends other data.
 
     Returns the keys of clients that have ended, or that exceed this bucket's share of `max_clients`. The caller closes
-    their incidents.
+    the incidents of clients with a returned key.
     """
     state = bucket.state
     monitor, former = bucket.settings.monitor, dict(state.former.items())
@@ -210,9 +210,9 @@ def keep(bucket: Bucket) -> Set[str]:
 
 
 def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
-    """Return a copy of a client's last window, with all log events and dumps since the last sample.
+    """Return a copy of `seen`, with all log events and dumps since the client's last sample.
 
-    `seen` itself has only the log lines about the client's start and end.
+    `seen`: the client's last window, with no log lines except those about the client's start and end.
     """
     client = bucket.state.all_clients[number]
     log = bucket.logs.get(client.process)

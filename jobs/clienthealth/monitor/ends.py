@@ -33,7 +33,7 @@ class Silence(NamedTuple):
     def settled_ms(self) -> float:
         """Time (epoch ms) up to which a logged start belongs to this client, not to a successor.
 
-        This time is at least START_MS (5 s) after the first sample, because a client may send samples while it starts.
+        The result is at least START_MS (5 s) after the first sample, because a client may send samples while it starts.
         """
         return max(self.last_ms, self.first_ms + START_MS)
 
@@ -86,8 +86,8 @@ def _of_its_end(
     begun = max((ts - START_MS for ts in begins if ts <= silent.settled_ms), default=None)
     later = min((ts for ts in begins if ts > silent.settled_ms), default=EVER)
     closes = [event.ts_ms for _, event in own_lines if event.signature in close and event.ts_ms >= (begun or 0)]
-    # `unsure`: all log lines on a close of this client id follow a later start of a client. So the lines may be about
-    # the client that started later.
+    # `unsure`: all log lines about a close were written after another client with the same id had started, and may be
+    # about the other client.
     unsure = any(ts >= later for ts in closes) and not any(ts < later for ts in closes)
 
     def alone(ts_ms: float) -> bool:
@@ -114,9 +114,9 @@ def _of_its_end(
 def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> bool:
     """Return True if a client without data is known to have ended.
 
-    A log line about the client's close or kill is proof. A later client of the same name on the host is proof, too.
-    `departed_ms`: time of the last sample. `alone`: False if another client of that name was on the host. If `alone` is
-    False, only a line with the client's instance is proof.
+    The end is proved by a log line about the client's close or kill, or by a later client of the same name on the host.
+    `departed_ms`: time of the last sample. `alone`: False if another client of the same name was on the host. If
+    `alone` is False, only a log line with the client's instance proves the end.
     """
     others = [life for life in bucket.lives[client.process] if life.client.instance != client.instance]
     foreign = {life.client.instance for life in others}
@@ -152,10 +152,11 @@ def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: 
 def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
     """Return the reporting clients that prove that the process of the silent `client` still runs.
 
-    Clients are given as indices in `state.all_clients`. For libraries that report only inside poll(), any client of
-    the same instance is proof. For libraries that also report outside poll(), a client of the process is proof if three
-    conditions hold. First, an open incident of the silent client states when the silence began. Second, the client of
-    the process had reported before that time. Third, no reporting client of the process has the silent client's id.
+    Clients are given as indices in `state.all_clients`. If the silent client's library reports only inside poll(), each
+    reporting client of the same instance proves that the process runs. If the library also reports outside poll(), a
+    reporting client of the process proves that the process runs, under three conditions. First, an open incident of the
+    silent client states when the silence began. Second, the reporting client had reported before the silence began.
+    Third, no reporting client of the process has the silent client's id.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):
@@ -198,9 +199,9 @@ def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tup
 def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[Sign, ...]:
     """Return a sign of life for a client that stopped pushing: a push of another client at the same address.
 
-    A push does not name its process. But if the process had ended, its other clients would have stopped, too. So every
-    other client at the address must still push. If one of these clients is new, or has the silent client's id, no sign
-    is returned, because that client may belong to another process.
+    A push does not name its process. But if the process had ended, all clients of the process would have stopped. So
+    every other client at the address must still push. No sign is returned if another client at the address is new, or
+    has the silent client's id, because such a client may belong to another process.
     """
     state, clients = bucket.state, bucket.state.clients
     client, last = state.all_clients[number], int(clients.last[number])

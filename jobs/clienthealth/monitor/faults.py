@@ -1,6 +1,7 @@
 """Isolate errors: if a process's data makes a step fail, only the data of this process is rejected.
 
-Bisection finds each process with data that alone makes the step fail. The bucket is then processed without this data.
+Bisection finds each process with data that alone makes the step fail. The bucket is then processed without the data of
+the processes that were found.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Fault:
 def isolated(
     state: bytes | bytearray, chunks: Sequence[bytes], buckets: int, run: Run[T]
 ) -> tuple[T | None, list[Fault]]:
-    """Call `run` with a bucket's state and chunks. If that raises an error, call `run` without the faulty processes.
+    """Call `run` with a bucket's state and chunks. If the call fails, call `run` again without the faulty processes.
 
     Returns (result of `run`, one Fault per process that was left out). If no single process causes the error, the
     result is None, and the only Fault names no process. `buckets`: the total number of buckets. Raises StateError if
@@ -111,7 +112,7 @@ def _unpacked(packed: Packed, buckets: int) -> tuple[BucketState, list[Chunk]]:
 def _part(
     packed: Packed, buckets: int, homes: Set[Home], incidents: Set[Home] = frozenset()
 ) -> tuple[BucketState, list[Chunk]]:
-    """Return the data of the processes in `homes`, and the open incidents of processes in `homes | incidents`."""
+    """Return all data of the processes `homes`, and also the open incidents of the processes `incidents`."""
     state, chunks = _unpacked(packed, buckets)
     readings.forget(state, [number for number, client in enumerate(state.all_clients) if client.home not in homes])
     state.log_entries = [entry for entry in state.log_entries if entry.process in homes]

@@ -27,7 +27,7 @@ from clienthealth.monitor.state import BucketState, Memory, ProcessKey, mark
 from clienthealth.read.logs.bursts import newest, of_each_process
 from clienthealth.settings import MonitorSettings
 
-#: A log line this much later (ms) than its process's samples shows a backlog of metrics.
+#: A log line more than AHEAD_MS later than its process's samples shows a backlog of metrics.
 AHEAD_MS = 60_000
 #: Maximum time (ms, by this machine's clock) for which a log line waits for metrics.
 LONGEST_MS = 600_000
@@ -79,7 +79,9 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbers) -> tuple[list[Chunk], int]:
-    """Drop data that a collector sent again for ended clients. Such data has no sample after the client's end.
+    """Drop data that a collector sent again for ended clients.
+
+    Data of an ended client counts as sent again if it has no sample after the client's end.
 
     Returns the remaining chunks, and the number of dropped samples. `numbers`: maps the identity of each reporting
     client to the client's position in `state.all_clients`.
@@ -98,11 +100,12 @@ def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbe
 def due(
     state: BucketState, entries: Sequence[LogEntry], readings_arrived: bool, now_ms: int, settings: MonitorSettings
 ) -> list[LogEntry]:
-    """Return the log entries that can be judged now. Other entries wait in `state.waiting`, at most ten minutes.
+    """Return the log entries that can be judged now.
 
-    An entry shows a backlog if it is more than a minute later than both the watermark and its process's newest sample.
-    If an entry shows a backlog, all entries of its process wait that are later than both of these times.
-    `readings_arrived`: True if the batch contains metrics; otherwise no entry waits.
+    Entries that cannot be judged yet wait in `state.waiting`, at most ten minutes. An entry shows a backlog if it is
+    more than a minute later than both the watermark and its process's newest sample. If an entry shows a backlog, all
+    entries of its process that are later than the watermark and the process's newest sample wait. `readings_arrived`:
+    True if the batch contains metrics; otherwise no entry waits.
     """
     every = [*state.waiting, *entries]
     state.waiting = []
@@ -132,7 +135,7 @@ def due(
 
 #: Maximum number of entries in `state.reported_once` of all buckets together.
 REPORTED_ONCE = 2_000_000
-#: Samples less than this time (ms) apart may belong to one report, because some formats split a report.
+#: Samples less than APART_MS apart may belong to one report, because some formats split a report.
 APART_MS = 1000
 
 
@@ -146,8 +149,8 @@ def without_room(
 ) -> frozenset[Identity]:
     """Return the new clients and groups that are left out because of a limit.
 
-    `left_out` counts them by limit: `new-clients`, `clients` or `clients-per-service`. `numbers`: maps the identity of
-    each known client to the client's position in `state.all_clients`.
+    For each limit (`new-clients`, `clients` and `clients-per-service`), `left_out` counts the clients and groups that
+    are left out. `numbers`: maps the identity of each known client to the client's position in `state.all_clients`.
     """
     if not any(chunk.all_clients or chunk.groups for chunk in chunks):
         return frozenset()
@@ -271,7 +274,7 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
 def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
     """Update `state.idle_ms`, the time (ms) without input, and return its old value; return 0 if input has arrived.
 
-    A step adds at most AWAKE_MS (20 s): during a longer pause, the machine was asleep.
+    A step adds at most AWAKE_MS (20 s) to the time without input: during a longer pause, the machine was asleep.
     """
     passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
     before, state.stepped_ms = state.idle_ms, now_ms

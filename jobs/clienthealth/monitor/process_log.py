@@ -22,14 +22,15 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 from clienthealth.read.logs.wordings import Life as LifeEvent
 from clienthealth.settings import MonitorSettings
 
-#: Lines about clients' starts and ends stay this long (ms) after the last data of their process.
+#: Log lines about a client's start and end are dropped LIFECYCLE_MS after the newest of these lines, unless the process
+#: still reports or logs.
 LIFECYCLE_MS = 900_000
 EARLIER_DUMPS = 4
-#: For each client id and log pattern, the oldest line and this number of newest lines are kept, because several clients
+#: Number of newest lines that are kept, besides the oldest line, for each client id and log pattern. Several clients
 #: may share an id.
 LAST_KEPT = 16
-#: A client's sample is overdue after this number of reporting intervals. A process that logs after this time still
-#: runs.
+#: A client's sample is overdue after OVERDUE reporting intervals. A process that logs while its client's sample is
+#: overdue still runs.
 OVERDUE = 1.5
 #: Maximum time (ms) between the lines that a client logs at its start.
 START_MS = 5_000
@@ -84,7 +85,7 @@ def lives(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> Ma
 def remember_gone(state: BucketState, numbers: Sequence[int]) -> None:
     """Keep the lifetimes of clients that leave the state, until their process neither reports nor logs.
 
-    `numbers`: the indices of these clients in the state.
+    `numbers`: the indices of the leaving clients in the state.
     """
     clients = state.clients
     for number in numbers:
@@ -169,7 +170,7 @@ def horizons(
 ) -> Mapping[ProcessKey, float]:
     """Return for each process the time (epoch ms, by its log's clock) up to which its windows are closed.
 
-    A closed window gets no new entries. The time is -inf for an unknown process.
+    A closed window gets no new entries. The result for an unknown process is -inf.
     """
     # Entries are in order of time, so the last entry of each process is used.
     last = {entry.process: entry.ts_ms for entry in state.log_entries}

@@ -32,8 +32,8 @@ SHIFT = 48
 INTERVALS = 4
 MAX_INTERVAL_MS = 300_000
 USUAL_INTERVAL_MS = 15_000
-#: The monitor accepts a clock that was set back by at most SET_BACK_MS after the client's newest time has stood still
-#: for STANDS_MS. Until then, the client's new samples may be late.
+#: After a client's clock was set back, the client's new samples may be late. The monitor accepts a step back of at most
+#: SET_BACK_MS when the newest time in the client's samples has not changed for STANDS_MS.
 SET_BACK_MS, STANDS_MS = 600_000, 45_000
 NEVER_MS, EVER_MS = -(1 << 62), 1 << 62
 
@@ -66,7 +66,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
     readings, parts, rows = [state.readings], [state.parts], len(state.readings)
     for chunk, new, numbered in entering:
         of_topics = chunk.topic_parts
-        # The index -1 (no name) selects the last element.
+        # The index -1 (no name) selects the last element, which is -1, so the index stays -1.
         name_at = np.array([*map(names.__getitem__, chunk.names), -1])
         new.client, new.topic = numbered[new.client], name_at[new.topic]
         for config in chunk.configs:
@@ -185,7 +185,7 @@ def intervals(state: BucketState) -> Floats:
     seldom[many] = (mean > USUAL_INTERVAL_MS) | (every[many] > USUAL_INTERVAL_MS)
     later = np.flatnonzero((client[1:] == client[:-1]) & seldom[client[1:]]) + 1
     of_client, gaps = client[later], ts[later] - ts[later - 1]
-    # This sort keeps the order of clients, because the upper bits hold the client.
+    # Sorting the numbers keeps the order of clients, because the upper bits of each number are the client's index.
     gaps = np.sort((of_client << SHIFT) | gaps) & ((1 << SHIFT) - 1)
     begin = np.flatnonzero(np.diff(of_client, prepend=-1))
     number, count = of_client[begin], np.diff(begin, append=len(of_client))
@@ -231,7 +231,7 @@ def kept(readings: Readings, parts: Parts, keep: Bools) -> tuple[Readings, Parts
 
 
 def forget(state: BucketState, gone: Iterable[int]) -> None:
-    """Drop the clients `gone` and their samples. Their incidents and log entries stay."""
+    """Drop the clients `gone` and their samples, but keep their incidents and log entries."""
     stays = np.ones(len(state.all_clients), bool)
     stays[list(gone)] = False
     if stays.all():

@@ -1,8 +1,8 @@
 """Decide when an incident is over.
 
-If the client reports, `LiveMode.recovered` or the absence of symptoms decides. Otherwise, an incident closes when data
-proves that the client ended, or a fixed time after the client's last data. This time is `[absence] shown_seconds`, or
-GONE_MS if the client never reported or the mode has `logs_on`.
+If the client reports, `LiveMode.recovered` or the absence of symptoms decides. If the client does not report, an
+incident closes when data proves that the client ended, or a fixed time after the client's last data:
+`[absence] shown_seconds`, or GONE_MS if the client never reported or the mode has `logs_on`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from clienthealth.monitor.adjust import explains
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.incidents import Change, Incidents, Transition
 
-#: If `recovered` returns False, a failure is over after this time (ms) without a symptom.
+#: Even if a mode's `recovered` returns False, a failure is over after NO_SYMPTOM_MS without a symptom.
 NO_SYMPTOM_MS = 600_000
-#: If `recovered` returns True, a failure is over after this time (ms) in which no window shows it.
+#: If a mode's `recovered` returns True, a failure is over when no window has shown the failure for CALM_MS.
 CALM_MS = 60_000
 GONE_MS = 180_000
 

@@ -22,7 +22,7 @@ from clienthealth.monitor.incidents import Transition
 from clienthealth.monitor.process_log import OVERDUE, START_MS, is_start
 from clienthealth.monitor.state import BucketState
 
-#: A client is new if it has reported for less than this time (ms). Only a new client can continue another client.
+#: A client that has reported for less than NEW_MS is new. Only a new client can continue another client.
 NEW_MS = 120_000
 #: FASTER: limit for the growth rate of counters in the gap between old and new samples, as a multiple of the rate
 #: before the gap.
@@ -35,7 +35,7 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
 
     Return (`closed` without the old entries, keys of the old entries' clients, changes of incidents).
 
-    closed  for each client, the time (epoch ms) up to which its windows are closed to new data
+    `closed`: for each client, the time (epoch ms) up to which the client's windows are closed to new data.
     """
     pairs = list(_pairs(state))
     keys: list[str] = []

@@ -49,7 +49,8 @@ class Clients(Table):
 
     `values`: the newest known values of the metrics UNDELIVERED.
 
-    first, last   time of the client's first and newest sample (its own clock, epoch ms)
+    first         time of the client's first sample (its own clock, epoch ms)
+    last          time of the client's newest sample (its own clock, epoch ms)
     last_seen     time of the client's last data (epoch ms); if its clock is wrong, the time of neighbouring records
     every         the client's reporting interval, ms
     minute        start of the client's first minute that is not in the history yet (epoch ms)
@@ -71,13 +72,14 @@ class Clients(Table):
 class GroupState(msgspec.Struct):
     """What a bucket's state keeps of a consumer group.
 
-    client, members  the group and the number of its members, as in its newest sample
-    partitions       topic, number and owner (None: unknown) of each partition in `data`
-    data             an int64 matrix [observations, 6] as bytes, in order of time. Columns: time (epoch ms), position in
-                     `partitions`, committed offset, end offset, start offset, time of the commit (-1: not known)
-    newest_ms        time of the newest sample
-    minute           the unfinished row of the current minute for the history
-    unwritten_ms     start of the first minute that is not in the history yet (epoch ms)
+    client        the group, as in its newest sample
+    members       number of the group's members in the newest sample
+    partitions    for each partition in `data`: the topic, the partition's number and its owner (None: unknown)
+    data          an int64 matrix [observations, 6] as bytes, in order of time. Columns: time (epoch ms), position in
+                  `partitions`, committed offset, end offset, start offset, time of the commit (-1: not known)
+    newest_ms     time of the newest sample
+    minute        row of the current minute for the history, still unfinished
+    unwritten_ms  start of the first minute that is not in the history yet (epoch ms)
     """
 
     client: Client = msgspec.field(name="who")
@@ -104,11 +106,14 @@ class Life(NamedTuple):
 class Run(msgspec.Struct, array_like=True):
     """The log lines of one client that show one known issue, counted together.
 
-    instance, client_id, kind  "" if the lines do not name them
-    what                       id of the known issue
-    text, source               the first line and its input record
-    unwritten                  number of lines that are not in the history yet
-    minutes                    number of these lines by minute (start in epoch ms), for at most 60 minutes
+    instance   the instance that the lines name, or ""
+    client_id  the client id that the lines name, or ""
+    kind       the kind of client that the lines name, or ""
+    what       id of the known issue
+    text       the first line
+    source     input record of the first line
+    unwritten  number of lines that are not in the history yet
+    minutes    number of unwritten lines by minute (start in epoch ms), for at most 60 minutes
     """
 
     instance: str
@@ -194,8 +199,9 @@ class Kept(msgspec.Struct, kw_only=True):
     waiting        log entries that wait for their process's metrics
     waited_ms      how long (ms) `waiting` has had entries; pauses of the monitor do not count
 
-    The fields below have the type `Memory`. Most keys begin with a process (service, host). Other keys are
-    `Client.home` in `groups`, pairs of times in `shared`, and hashes (see `mark`) in `ended` and `reported_once`.
+    The fields below have the type `Memory`. A key in `groups` is a `Client.home`, a key in `shared` is a pair of times,
+    and a key in `ended` or `reported_once` is a hash (see `mark`). A key in any other `Memory` field begins with a
+    process (service, host).
 
     groups         the consumer groups
     has_log_data   processes of which any log line or thread dump was read

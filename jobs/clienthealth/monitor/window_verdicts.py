@@ -15,8 +15,8 @@ from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceK
 from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
 from clienthealth.monitor.adjust import BY_NAME, REPEATS, Context, adjust, repeats
 
-#: `Count.slots` keeps at most this number of half minutes, the newest ones. By default, all windows are shorter than
-#: this time.
+#: `Count.slots` keeps only the KEPT_SLOTS newest half minutes. By default, all windows are shorter than KEPT_SLOTS half
+#: minutes.
 KEPT_SLOTS = 64
 Overrides = Mapping[str, Mapping[str, float]]
 NOTHING_MORE = Context()
@@ -45,7 +45,7 @@ def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
 def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING_MORE) -> Verdict:
     """Judge one window, and apply the adjustments of stage "window" (`adjust.py`).
 
-    `known`: facts for the adjustments. `verdict` adds mode and window.
+    `known`: facts for the adjustments, without the mode and the window.
     """
     context = dataclasses.replace(known, mode=mode, window=window)
     (adjusted,) = adjust("window", [mode.judge(window, mode.thresholds)], context)
@@ -114,9 +114,9 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
 def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterable[Count]) -> dict[str, Any]:
     """Merge the details of one fault from several windows, given in order of time.
 
-    A key gets the newest value. A key in the mode's `sums` or `peaks` gets the greatest value. If the `Count` of the
-    same name has a greater total, this total replaces the value. A key in `momentary` is dropped if the newest window
-    lacks the key.
+    A key gets the newest value. A key in the mode's `sums` or `peaks` gets the greatest value. If a `Count` with
+    the key's name has a greater total, the key gets the total of the `Count`. A key in `momentary` is dropped if the
+    newest window lacks the key.
     """
     mode, newest = modes().get(mode_id), details[-1]
     detail = {name: value for of_window in details for name, value in of_window.items()}
@@ -161,8 +161,9 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
     """Return the counts of a verdict, and two new counts for each sum in the verdict's `detail` that has no count.
 
-    The mode's `sums` are the names of the sums. One new count has the kind "log", the other has the kind "metric". In
-    each new count, `settled` is the sum, and `settled_ms` is `seen_ms`.
+    A sum is a value in `detail` under a name in the mode's `sums`. For each sum without a count, one new count has the
+    kind "log", and the other new count has the kind "metric". A new count has the sum in its field `settled`, and
+    `seen_ms` in its field `settled_ms`.
     """
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)

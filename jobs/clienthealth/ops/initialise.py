@@ -210,7 +210,7 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
 
 
 def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable[[str], None]) -> list[str]:
-    """Create or change the subscriptions in `missing`. Return the names of those that could not be written.
+    """Create or change the subscriptions in `missing`. Return the names of subscriptions that cannot be written.
 
     `say`: called with a text about each subscription.
     """

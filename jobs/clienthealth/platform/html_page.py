@@ -24,7 +24,7 @@ _LATE = 88
 
 @cache
 def script() -> str:
-    """Return the JavaScript with which pages refresh themselves. A page's server must offer it at SCRIPT_PATH."""
+    """Return the JavaScript that refreshes pages. A page's server must offer the script at SCRIPT_PATH."""
     return (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
 
 
@@ -72,7 +72,7 @@ def element(tag: str, *content: object, **attributes: object) -> Markup:
 
 
 def foreign(text: object) -> Markup:
-    """Return a <bdi> element with a text from outside, so that the text's direction does not affect the page."""
+    """Return a <bdi> element with a text that is not ours, so that the text's direction does not affect the page."""
     return element("bdi", str(text))
 
 

@@ -188,7 +188,7 @@ def repository() -> str:
 def java() -> str:
     """Return the path of the program `java`: from $JAVA_HOME if set, else from the PATH.
 
-    Raises DependencyError if there is no such program.
+    Raises DependencyError if there is no program `java`.
     """
     home = os.environ.get("JAVA_HOME")
     path = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")

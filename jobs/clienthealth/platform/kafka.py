@@ -75,8 +75,8 @@ class Extent(NamedTuple):
 class Extents(NamedTuple):
     """First and end offsets of the readable partitions (`known`), and why other partitions are unreadable (`unread`).
 
-    A partition of `only` (see `extents`) that is in neither map does not exist. `reconnect`: True if the caller should
-    make a new client.
+    A partition of `only` (see `extents`) that is neither in `known` nor in `unread` does not exist. `reconnect`: True
+    if the caller should make a new client.
     """
 
     known: Mapping[TopicPartition, Extent]

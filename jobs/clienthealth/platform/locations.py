@@ -26,9 +26,10 @@ def is_url(location: str) -> bool:
 
 
 def absolute(location: str, folder: str = "") -> str:
-    """Return a location as an absolute path or URL, which Delta needs.
+    """Return a location as a URL or an absolute path, because Delta accepts no relative path.
 
-    A URL stays unchanged. `folder`: the folder (path or URL) of a relative location; '' for the current folder.
+    A URL stays unchanged. `folder`: the folder (path or URL) that contains a relative location; '' for the current
+    folder.
     """
     if is_url(location) or "://" in location:
         return location
@@ -98,7 +99,10 @@ class Reread(Generic[_T]):
 
 
 def checkout() -> Path:
-    """Return the folder of the checkout from which this package runs. Raises DependencyError if there is none."""
+    """Return the folder of the checkout from which this package runs.
+
+    Raises DependencyError if this package does not run from a checkout.
+    """
     folder = Path(__file__).resolve().parents[3]
     if not (folder / "pyproject.toml").is_file():
         raise DependencyError(

@@ -49,7 +49,7 @@ class Login:
     """The options with which a SASL mechanism logs in.
 
     module    class of the login module that sasl.jaas.config must name
-    needs     the options of the login module that sasl.jaas.config must contain
+    needs     the login module's options that must be in sasl.jaas.config
     defaults  options of the Java client that are added if the settings do not have these options
     package   the Python package that kafka-python needs for this SASL mechanism; '' if it needs no package
     """
@@ -63,7 +63,7 @@ class Login:
 LOGINS = converted(table(Path(__file__).with_suffix(".toml")), dict[str, Login], "logins.toml")
 _JAAS = "sasl.jaas.config"
 _TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
-#: A token is renewed this time (s) before it expires.
+#: Seconds before a token's expiry at which the token is renewed.
 _TOKEN_SPARE_SECONDS = 60
 _JKS = bytes.fromhex("feedfeed")
 _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
@@ -123,7 +123,7 @@ def login_parts(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def jvm_flags(options: Mapping[str, str]) -> str:
-    """Return a blank and the JVM flag that permits requests to the token endpoint; '' if there is no token endpoint.
+    """Return the JVM flag that permits requests to the token endpoint, after a space; '' without a token endpoint.
 
     Kafka's Java client requests tokens only from the addresses that this flag lists.
     """
@@ -283,7 +283,10 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
-    """Return (token, epoch second of its renewal). Each login reads a token file again, so its renewal time is 0."""
+    """Return (token, epoch second of the token's renewal).
+
+    For a token in a file, the renewal time is 0, because each login reads the file again.
+    """
     if url.startswith("file:"):
         return Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)).read_text("utf-8").strip(), 0.0
     asked = {"grant_type": "client_credentials"} | ({"scope": jaas["scope"]} if "scope" in jaas else {})
@@ -297,7 +300,7 @@ def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
 
 
 def _aws(jaas: Mapping[str, str]) -> Callable[[], tuple[str, float]]:
-    """Return a function that signs a token for Amazon MSK and returns (token, epoch second of its renewal)."""
+    """Return a function that signs a token for Amazon MSK and returns (token, epoch second of the renewal)."""
     from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
 
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")

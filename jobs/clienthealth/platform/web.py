@@ -84,9 +84,9 @@ def probe(trouble: str | None) -> Response:
 class Server(ThreadingHTTPServer):
     """Answer GET and HEAD requests with the function `answer`, each connection in its own thread.
 
-    `open_paths`: the paths of probes, which need no password and do not count towards MAX_ANSWERS. `chosen_by`: the
-    setting of the port, for error messages. Raises ServiceError if the server cannot listen, SettingsError if the file
-    `web_config_file` is wrong, and DependencyError if this file needs a missing package.
+    `open_paths`: the paths of probes, which need no password and do not count towards MAX_ANSWERS. `chosen_by`: name
+    of the setting that determines the port, for error messages. Raises ServiceError if the server cannot listen,
+    SettingsError if the file `web_config_file` is wrong, and DependencyError if this file needs a missing package.
     """
 
     daemon_threads = True
@@ -207,7 +207,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.BAD_REQUEST)
             return False
         if parsed and (self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers):
-            # The server reads no bodies. On an open connection, the body would be read as the next request.
+            # The server does not read the bodies of requests. If the connection stayed open, the body of this request
+            # would be read as the next request.
             self.close_connection = True
         return parsed
 
@@ -250,7 +251,7 @@ class _Handler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Send a short error response that repeats nothing from the request."""
         self.close_connection = True
-        # Without a version, the standard library sends no status line.
+        # Without an HTTP version, the standard library sends no status line.
         self.request_version = "HTTP/1.1"
         status = HTTPStatus(code)
         self._send(Response(f"{status.phrase.lower()}\n", "text/plain", status, {"Connection": "close"}))

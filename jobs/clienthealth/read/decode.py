@@ -336,7 +336,7 @@ def _identified(client: Identity, record: Record) -> Identity:
         for name, part in zip(_IN_KEY, parts, strict=True):
             fields[name] = fields[name] or part.strip() or None
     if not fields["instance"] and client.handle:
-        # Add the host: replicas of a service may have the same handle (rdkafka#producer-1).
+        # Replicas of a service may have the same handle (rdkafka#producer-1), so the instance begins with the host.
         fields["instance"] = f"{fields['host']}:{client.handle}" if fields["host"] else client.handle
     kind = client.kind if client.kind in CLIENT_METRICS else (present(client.kind) or header("kind") or "").lower()
     return Identity(**fields, kind=kind if kind in CLIENT_METRICS else None, group=present(client.group))

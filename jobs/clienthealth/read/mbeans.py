@@ -24,7 +24,7 @@ GROUP_OPTION = "group.id"
 RUNTIME = "java.lang:type=Runtime"
 _PROPERTY = re.compile(r'(?:^|,)\s*+([^=,]++)=("(?:[^"\\]|\\.)*"|[^,]*)')
 _ESCAPED = re.compile(r"\\(.)")
-#: Consumers up to 1.0 have an attribute `TOPIC-PARTITION.records-lag` for each partition.
+#: Java consumers up to version 1.0 have an attribute `TOPIC-PARTITION.records-lag` for each partition.
 _LAG = ".records-lag"
 _LAG_IN_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\.records-lag")
 #: Since Kafka 2.4, consumers without a client.id are named after their group.

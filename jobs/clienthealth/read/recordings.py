@@ -40,7 +40,7 @@ class Recorded:
     ts_ms    the time (epoch ms) to use if the record contains no time; 0 if unknown
     timed    where the time comes from: `own` (the record or a line before it), `file` (the file's time), or `order`
              (the time is unknown; only the order of the records is known)
-    repeats  number of equal records of a burst for which this record stands
+    repeats  number of equal records of a burst that this record represents
     content  the parsed record if the file's reader has parsed it; `value` is then empty
     """
 

@@ -23,9 +23,9 @@ TOP = 5
 
 
 def percentile(histogram: Mapping[int, int], share: float) -> int | None:
-    """Return the class at which the counts, added up from the lowest class, reach `share` (0 to 1) of their sum.
+    """Return the value at which the counts, added up from the lowest value, reach `share` (0 to 1) of their sum.
 
-    `histogram`: the count of each class. Returns None if there are no classes.
+    `histogram`: the count of each value. Returns None if the histogram is empty.
     """
     rank, seen = share * sum(histogram.values()), 0
     for value in sorted(histogram):
@@ -38,7 +38,7 @@ def percentile(histogram: Mapping[int, int], share: float) -> int | None:
 def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
     """Return how full each service's buffers are. The service with the fewest `periods_left` comes first.
 
-    `rows` is the result of `client_minutes.buffers` for `periods` periods.
+    `rows`: the result of `client_minutes.buffers`. `periods`: number of periods in `rows`.
     """
     counted: dict[str, list[dict[int, int]]] = {}
     for row in rows:

@@ -18,7 +18,7 @@ from clienthealth.review.model import InputQuality, WrongClock, of_row
 from clienthealth.review.period import MINUTE, Period, utc
 from clienthealth.spark.history import CLIENT_KEY
 
-#: The number of the highest class of lag. Classes are powers of ten.
+#: The number of the highest class of lag. The classes of lag are powers of ten.
 LAG_CLASSES = 8
 
 
@@ -93,8 +93,8 @@ def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     """Return one row per client, period and `queue_topic` (the topic with the client's fullest queue in a minute).
 
     Columns: the client's key, `kind`, `host`, `library`, `version`, `period` and `queue_topic`. `suspected` and
-    `confirmed` are numbers of minutes with this status. `buffer` and `queue`: peak use of the client's buffer and queue
-    (0 to 1).
+    `confirmed`: numbers of minutes with the status of the same name. `buffer` and `queue`: peak use of the client's
+    buffer and queue (0 to 1).
     """
     # Group by the text columns first. With only one grouping, Spark would sort all rows to find the maximum of a text,
     # and would take six times as long.
@@ -147,7 +147,7 @@ def lag_per_client(lag: DataFrame, reviewed: int) -> DataFrame:
     """Return one row per client key: the client's lag in the reviewed period.
 
     `lag`: the result of the function `lag`. `reviewed`: number of the reviewed period, from 0. The column `topic`
-    contains the topic with the highest lag. The other columns are those of `lag`.
+    contains the topic with the highest lag. The other columns have the same meaning as in the parameter `lag`.
     """
     return (
         lag.filter(F.col("period") == reviewed)

@@ -32,7 +32,7 @@ RANKINGS = (
 )
 #: Maximum rows of each list. The limit for `services` applies only to services without failures and losses.
 SHOWN = {"services": 10, "paged": 20, "also": 20, "capacity": 12, "gaps": 20, "clocks": 10, "bugs": 20}
-#: If a buffer will be full only after more periods than this, the text is `not in sight`.
+#: Maximum of a forecast (periods). If a buffer will be full later, the text is `not in sight`.
 FAR = 104
 
 
@@ -125,9 +125,9 @@ class Figure(NamedTuple):
 class Team(NamedTuple):
     """A team's services and pages (alerts that called a person). `name` is '' for services without a team.
 
-    missed  services that overspent the error budget of the reviewed period
-    frozen  services that overspent the error budget of all periods together, so that only changes for reliability are
-            allowed
+    missed  the services that overspent the error budget of the reviewed period
+    frozen  the services that overspent the error budget of all periods together, so that only changes for reliability
+            are allowed
     """
 
     name: str
@@ -246,8 +246,8 @@ def describe_watch(review: Review) -> str:
         share = percent(overall.partial / overall.observed, 1)
         sentences.append(
             f"In {number(overall.partial)} client-minutes ({share}), no failure was found, but some failure modes "
-            "could not be judged. These minutes count as healthy, because no judged mode failed. The status page shows "
-            "which evidence is missing, often the log or thread dumps."
+            "could not be judged. These client-minutes count as healthy, because no judged mode failed. The status "
+            "page shows which evidence is missing, often the log or thread dumps."
         )
     return " ".join(sentences)
 
@@ -262,11 +262,11 @@ def describe_changes(review: Review) -> str:
     """Explain the columns `Changes` and `Trend` in the table of services."""
     spans = f"{len(review.periods)} {review.period.unit}s"
     return (
-        f"Changes: a service may be changed until its error budget of the last {spans} is overspent. After that, only "
-        f"changes that make the service more reliable are allowed. Trend: one bar per {review.period.unit}, oldest "
-        f"first. A bar is the spent share of that {review.period.unit}'s error budget; the dotted line is the whole "
-        "budget. The number beside the bars is the change of the healthy share against "
-        f"{compared_with(review)}, in percentage points."
+        f"Changes: a service may be changed until its error budget of the last {spans} is overspent. With an "
+        "overspent error budget, only changes that make the service more reliable are allowed. "
+        f"Trend: one bar per {review.period.unit}, oldest first. A bar is the spent share of that "
+        f"{review.period.unit}'s error budget; the dotted line is the whole budget. The number "
+        f"beside the bars is the change of the healthy share against {compared_with(review)}, in percentage points."
     )
 
 
@@ -289,8 +289,8 @@ def measured(row: ClientRow | TopicRow) -> str:
 def periods_left(row: Capacity) -> str:
     """Return, as text, after how many periods a service's buffers will be full.
 
-    The text is a dash if too few periods are known. It is `not in sight` if buffer use does not rise, or if buffers
-    will be full only after more than 104 periods (FAR).
+    The text is a dash if too few periods are known. The text is `not in sight` if buffer use does not rise, or if
+    buffers will be full only after more than 104 periods (FAR).
     """
     if row.slope is None:
         return NONE

@@ -4,9 +4,9 @@ An incident is the time from `opened` to `closed` of one mode on one client. Cha
 All times are epoch seconds:
 
 start     when the failure began: the column `since`, or the time of the first change if `since` is null
-found     wall-clock time of the monitor's first verdict
-sure      event time of the confirmation
-found_at  wall-clock time of the confirmation
+found     when the monitor gave its first verdict (wall-clock time)
+sure      when the failure was confirmed (event time)
+found_at  when the failure was confirmed (wall-clock time)
 stop      the end; null if the incident is still open at the review's end
 """
 
@@ -28,12 +28,13 @@ THEME = ("mode", "cause", "topic")
 #: The bounds of a loss: (unit, n); n is 0 for the lower bound, and 1 for the upper bound.
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
-#: An incident flaps if it begins within this time (s) after the client's previous incident of the same mode has ended.
+#: An incident flaps if it begins less than FLAP_SECONDS after the end of the client's previous incident of the same
+#: mode.
 FLAP_SECONDS = 1800
 
 
 def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
-    """Return all incidents that are known at `until`, one row per incident."""
+    """Return one row per incident, from the changes before the time `until`."""
     order = Window.partitionBy(*INCIDENT_KEY).orderBy("observed", "ts")
     changes = verdicts.filter(F.col("ts") < F.lit(until)).withColumn(
         "number", F.count_if(F.col("change") == "opened").over(order)
@@ -101,7 +102,7 @@ def real(touching: DataFrame) -> DataFrame:
 def themes(touching: DataFrame) -> DataFrame:
     """Return one row per theme (mode, cause and topic), with sums, counts and medians of the theme's incidents.
 
-    `touching`: the result of the function `touching`. Withdrawn and moved incidents are left out.
+    `touching`: the incidents that the function `touching` returns. Withdrawn and moved incidents are left out.
     """
     return (
         real(touching)
@@ -143,7 +144,10 @@ def _sums() -> list[Column]:
 
 
 def longest(touching: DataFrame, most: int) -> DataFrame:
-    """Return at most `most` incidents per theme (mode, cause, topic): confirmed ones first, then longer ones first."""
+    """Return the first incidents of each theme: confirmed incidents first, then longer incidents first.
+
+    `most`: maximum number of incidents per theme (mode, cause, topic).
+    """
     order = Window.partitionBy(*THEME).orderBy(
         F.col("sure").isNull(), F.desc("seconds"), "start", *CLIENT_KEY, "number"
     )
@@ -179,7 +183,11 @@ def alerts(touching: DataFrame, period: Period) -> DataFrame:
 
 
 def _severity(status: Literal["confirmed", "suspected"]) -> Column:
-    """Return the severity of a mode's alert. For an unknown mode, it is critical if confirmed, else warning."""
+    """Return the severity of a mode's alert.
+
+    For an unknown mode, the severity of a confirmed failure is critical, and the severity of a suspected failure is
+    warning.
+    """
     alertings = {mode.id: mode.confirmed if status == "confirmed" else mode.suspected for mode in modes().values()}
     known = F.create_map(*(F.lit(text) for mode, alerting in alertings.items() for text in (mode, alerting.severity)))
     return F.coalesce(known[F.col("mode")], F.lit("critical" if status == "confirmed" else "warning"))

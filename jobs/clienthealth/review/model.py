@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 SCHEMA = 1
 TIME = "%Y-%m-%dT%H:%M:%SZ"
-#: A page needed no action if it ended within this time, and no record can have been lost.
+#: A page needed no action if the page lasted at most BRIEF, and no record can have been lost.
 BRIEF = 10 * MINUTE
 QUESTIONS = ("What happened?", "Whose is it?", "What to do?")
 
@@ -125,7 +125,7 @@ class Alert:
     flaps    number of episodes with an incident that began less than half an hour after the client's previous incident
              ended
     seconds  firing time of all episodes inside the period, added up
-    clear    median time (s) for which an alert fired; None if no episode has ended
+    clear    the median time (s) for which an alert fired; None if no episode has ended
     """
 
     mode: str
@@ -164,7 +164,7 @@ class TopicRow:
     """A topic in a ranking.
 
     `what`, `value`: name and value of the measurement by which the topic is ranked. `clients`: number of clients for
-    which this was measured on the topic.
+    which the value was measured on the topic.
     """
 
     topic: str
@@ -212,7 +212,8 @@ class KnownBugs:
 class Fleet:
     """New and vanished client ids of the fleet, library upgrades, and versions with known bugs.
 
-    `new`, `vanished` and `upgrades` have at most 20 entries. `new_count`, `vanished_count`: numbers without this limit.
+    `new`, `vanished` and `upgrades` have at most 20 entries. `new_count`, `vanished_count`: numbers of all new and of
+    all vanished client ids.
     """
 
     new: tuple[FleetRow, ...] = ()
@@ -272,7 +273,10 @@ class ModeChange:
 
 @dataclass(frozen=True)
 class AlsoSeen:
-    """A known issue of a service. `lines`, `lines_before`: log lines that show it, in this and the previous period."""
+    """A known issue of a service.
+
+    `lines`, `lines_before`: number of log lines that show the issue, in this period and in the previous period.
+    """
 
     what: str
     service: str
@@ -311,7 +315,7 @@ class WrongClock:
 class Quality:
     """How reliable the review is.
 
-    gaps     stretches in which the monitor read no data
+    gaps     periods in which the monitor read no data
     unknown  client-minutes that could not be judged
     judged   client-minutes that were judged
     clocks   clients with a wrong clock, the worst first
@@ -337,7 +341,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class Distribution:
-    """Numbers of minutes in each class (a range of values). `now`: this period. `before`: the previous period."""
+    """How many minutes had a value in each range (`classes`), in this (`now`) and the previous period (`before`)."""
 
     classes: tuple[str, ...]
     now: tuple[int, ...]
@@ -350,7 +354,7 @@ class Review:
 
     cluster, environment      '' if the settings name none
     needless_pages_target     noise budget: maximum number of needless pages in the period
-    pages                     None if alerts in this environment only open tickets
+    pages                     alerts that called a person; None if alerts in this environment only open tickets
     night_hours               hours (UTC) at which a night begins and ends
     periods                   the periods that trends compare, oldest first
     withdrawn                 number of withdrawn incidents
@@ -396,15 +400,15 @@ class Review:
 
     @property
     def answers(self) -> list[tuple[str, str]]:
-        """The three QUESTIONS, each with its answer (a sentence of the headline)."""
+        """Each question of QUESTIONS with its answer, a sentence of the headline."""
         return list(zip(QUESTIONS, self.headline, strict=True))
 
 
 def of_row(kind: type[T], row: Mapping[str, Any], **values: Any) -> T:
     """Make a part of a review from a query's row. A field takes the value of the column with the same name.
 
-    A null text becomes '', and epoch seconds become a time. A loss (a pair) is made from two columns, with the suffixes
-    `_0` (minimum) and `_1` (maximum). `values`: the fields that are not in the row.
+    A null text becomes '', and epoch seconds become a time. A loss (minimum, maximum) is made from two columns, with
+    the suffixes `_0` and `_1`. `values`: the fields that are not in the row.
     """
     for field in dataclasses.fields(kind):
         name, value = field.name, row.get(field.name)

@@ -18,7 +18,10 @@ STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 720, 1440, 2 * 1440, 7 * 1440, 
 
 @dataclass(frozen=True)
 class Period:
-    """A span of time from `start` up to but not including `end`. Both are aware datetimes in UTC, on whole minutes."""
+    """A span of time from `start` up to but not including `end`.
+
+    `start` and `end` are aware datetimes in UTC, on whole minutes.
+    """
 
     start: datetime
     end: datetime
@@ -54,14 +57,15 @@ class Period:
         return f"{self.start:%Y-%m-%dT%H%MZ}_{self.end:%Y-%m-%dT%H%MZ}"
 
     def before(self, count: int) -> Period:
-        """Return the period of the same length that is `count` lengths earlier."""
+        """Return this period, moved into the past by `count` times its length."""
         shift = count * (self.end - self.start)
         return Period(self.start - shift, self.end - shift)
 
     def step(self, most: int) -> int:
-        """Return the shortest of STEPS (minutes) that divides the period into at most `most` parts.
+        """Return the length (minutes) of the parts into which the period is divided. The last part may be shorter.
 
-        If all STEPS are too short, return the length (minutes, rounded up) of one of `most` equal parts.
+        `most`: maximum number of parts. The length is the shortest of STEPS that is long enough. If all STEPS are too
+        short, the length is the period's length divided by `most`, rounded up.
         """
         return next((step for step in STEPS if step * most >= self.minutes), -(-self.minutes // most))
 
@@ -72,8 +76,8 @@ def period(begin: str | None, end: str | None, week: str | None, now: datetime) 
     All options take an ISO week (2026-W46). `begin` and `end` also take a month (2026-11), a quarter (2026-Q4), a date
     or a time (2026-11-16T08:30, UTC). The period includes the week, month, quarter or date in `end`. Without `end`, the
     period is the week, month or quarter in `begin`, or the seven days from the date or time in `begin`. Without
-    `begin`, the period is the seven days up to the end. Without both, it is the last full ISO week before `now`. Raises
-    InputError if an option is wrong or the period is empty.
+    `begin`, the period is the seven days up to the end. Without both options, the period is the last full ISO week
+    before `now`. Raises InputError if an option is wrong or the period is empty.
     """
     if week is not None:
         if begin is not None or end is not None:
@@ -144,5 +148,5 @@ def period_names(newest: Period, periods: Sequence[Period]) -> list[str]:
 
 
 def utc(epoch_seconds: int) -> datetime:
-    """Return epoch seconds as an aware datetime in UTC. PySpark would make naive local times of timestamps."""
+    """Return epoch seconds as an aware datetime in UTC. PySpark would convert timestamps to naive local times."""
     return datetime.fromtimestamp(epoch_seconds, UTC)

@@ -28,8 +28,8 @@ FLOOR = -1.0
 class Cell:
     """A cell of a heat strip: a service's unhealthy client-minutes in a part of the reviewed period.
 
-    `kind` is how much of the error budget was spent: none, some, much (more than the budget) or blind (nothing
-    observed). `words` is the tooltip.
+    `kind`: `none` (no error budget was spent), `some`, `much` (more than the whole budget was spent) or `blind`
+    (nothing was observed). `words` is the tooltip.
     """
 
     kind: str
@@ -52,7 +52,7 @@ def _at(period: Period, moment: datetime) -> float:
 
 
 def _steps(period: Period, most: int) -> list[tuple[datetime, str]]:
-    """Divide the period into at most `most` steps; return (start, name) of each."""
+    """Divide the period into steps; return (start, name) of each step. `most`: maximum number of steps."""
     step = period.step(most)
     begins = [period.start + minute * MINUTE for minute in range(0, period.minutes, step)]
     return [(at, f"{at:%a} {at.day}" if step >= DAY // MINUTE else f"{at:%H:%M}") for at in begins]
@@ -79,7 +79,7 @@ def axis(review: Review) -> Markup:
 def track(review: Review, theme: Theme) -> Markup:
     """Return a plot over the reviewed period, with a bar for each listed incident of `theme`.
 
-    A bar is thinner while the failure was only suspected.
+    The part of a bar in which the failure was only suspected is thinner.
     """
     height, middle = 20, 10
     body = [*grid(_ticks(review.period), 0, height, names=False), *_blind(review, 0, height)]
@@ -105,7 +105,7 @@ def name_of(theme: Theme) -> str:
 
 
 def budget_left(review: Review) -> list[tuple[str, list[float]]]:
-    """Return (name, shares) for all services together, then for each of the four worst services (LINES).
+    """Return (name, shares) for all services together, then for each of the worst services (at most 4: `LINES`).
 
     `shares`: remaining share of the error budget after each slot of the period; negative if overspent.
     """
@@ -146,7 +146,7 @@ def burn_down(review: Review) -> Markup:
 
 
 def heat_columns(review: Review) -> list[tuple[datetime, datetime]]:
-    """Return (start, end) of at most ten columns (CELLS) of the heat strip. A week has one column per day."""
+    """Return (start, end) of each column of the heat strip (at most 10: `CELLS`). A week has one column per day."""
     return list(pairwise([*(at for at, _ in _steps(review.period, CELLS)), review.period.end]))
 
 
@@ -161,7 +161,7 @@ def heat_names(review: Review) -> list[str]:
 
 
 def heat(review: Review) -> list[HeatRow]:
-    """For each of the 12 worst services (ROWS), return the unhealthy client-minutes per column of the heat strip."""
+    """Return the unhealthy client-minutes per column, for each of the worst services (at most 12: `ROWS`)."""
     rows = []
     for slo in (slo for slo in review.services[:ROWS] if slo.minutes.observed or slo.minutes.unknown):
         cells = []

@@ -140,10 +140,10 @@ def _changes(minutes: DataFrame, all_incidents: DataFrame, last_two: Sequence[Pe
 
 
 def also_seen(minutes: DataFrame, last_two: Sequence[Period]) -> list[AlsoSeen]:
-    """Return the known issues seen in the later period.
+    """Return the known issues that were seen in the later of two periods (`last_two`).
 
     Issues found in log lines or measurements come before issues found in clients' options. Among issues of the same
-    kind, the issue with the most lines comes first.
+    kind, the issue with the most log lines comes first.
     """
     rows = client_minutes.also_seen(minutes, last_two).collect()
     before = Counter({(row["what"], row["service"]): row["lines"] for row in rows if row["period"] == 0})

@@ -20,7 +20,7 @@ from clienthealth.spark.history import CLIENT_KEY
 
 TOP = 5
 LISTED = 20
-#: VERSIONS: maximum number of rows, because clients can report any number of versions.
+#: VERSIONS: maximum number of library versions that are read, because clients can report any number of versions.
 VERSIONS = 5_000
 
 RANKINGS = ("unhealthy", "buffer", "queue", "lag")
@@ -78,9 +78,9 @@ def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> C
 
 
 def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> list[Row]:
-    """For each value of `kind`, return at most `most` rows: those with the highest values in the column `highest`.
+    """For each value of one column (`kind`), return the rows with the highest values of another column (`highest`).
 
-    `ties`: columns that order rows with equal values.
+    `most`: maximum number of rows for each value of `kind`. `ties`: columns that order rows with equal values.
     """
     order = Window.partitionBy(kind).orderBy(F.desc(highest), *ties)
     return (

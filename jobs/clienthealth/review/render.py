@@ -1,4 +1,4 @@
-"""Render a review as a page, as text and as JSON, which show the same numbers."""
+"""Render a review as a page, as text and as JSON, all with the same numbers."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ Decision = Literal["ship", "freeze", "no data"]
 NEARLY = 0.75
 #: Number of periods that `trend` and `long_budget` cover, including the reviewed period.
 PERIODS = 4
-#: (minimum, maximum); the maximum is None if unknown.
+#: A range of numbers: (minimum, maximum). The maximum is None if unknown.
 Range = tuple[int, int | None]
 
 
@@ -26,8 +26,8 @@ Range = tuple[int, int | None]
 class Loss:
     """Records lost in a period, and whether the objective for lost records was met (`state`).
 
-    `records` is an interval. Its upper bound is None if not all lost records were counted. If the objective lies within
-    the interval, the state is `not known`.
+    `records`: minimum and maximum number of lost records. The maximum is None if not all lost records were counted. If
+    the objective lies between minimum and maximum, the state is `not known`.
     """
 
     records: Range = (0, 0)
@@ -60,7 +60,7 @@ def of_service(records: Range, target: int, observed: bool) -> Loss:
 
 
 def of_all(services: Iterable[Loss]) -> Loss:
-    """Return the loss of all services together, with the worst state of a single service."""
+    """Return the loss of all services together. The state is the worst of the services' states."""
     losses = list(services)
     states = {loss.state for loss in losses}
     order: tuple[LossState, ...] = ("missed", "not known", "met")
@@ -154,7 +154,7 @@ class ServiceSlo:
     service  '' for all services together
     slots    client-minutes by slot; the slots divide the reviewed period equally
     periods  client-minutes in each of the last four periods, oldest first
-    lost     records lost in the reviewed period
+    lost     loss of records in the reviewed period
     owner    None if unknown
     """
 
@@ -237,7 +237,7 @@ def objectives(
     rows         the rows of `client_minutes.statuses`: numbers of client-minutes
     clients      number of clients by service
     target       the target of all services together, and of each service without a target of its own
-    lost         records lost in the reviewed period, by service
+    lost         number of records lost in the reviewed period (minimum, maximum), by service
     lost_target  how many records each service may lose
     owners       owners of services; an owner may set a target for its services
     """

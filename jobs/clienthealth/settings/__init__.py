@@ -1,4 +1,4 @@
-"""All settings, frozen and typed. The package `configuration` reads their values.
+"""All settings, frozen and typed. The package `configuration` reads the values of the settings.
 
 `settings.toml` beside this file has the default, the reason and the bounds of each setting.
 """

@@ -38,7 +38,7 @@ class Form:
     test: Callable[[str], object] = lambda _: True
 
     def fits(self, text: str) -> bool:
-        """Return True if a text has this form."""
+        """Return True if a text has the required form."""
         try:
             return (not self.pattern or bool(re.fullmatch(self.pattern, text))) and self.test(text) is not False
         except (ValueError, re.error, OverflowError, RecursionError):
@@ -46,13 +46,13 @@ class Form:
 
 
 class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A setting as a TOML file defines it. `reason`: a line on its purpose, or on why a threshold has its value.
+    """A setting as a TOML file defines it. `reason`: what the setting is for, or why a threshold has its value.
 
     default            the value if the user sets none. A text may be '' only if its default is ''
     at_least, at_most  the bounds: a number, or the name of another setting of the same section
     one_of             the allowed texts
     form               the form of the text, or of each text in a list: a name in FORMS, such as `url`
-    needs              another setting of the same section, which must be set if this setting is set
+    needs              a setting of the same section that must be set if this setting is set
     """
 
     default: Any
@@ -71,7 +71,8 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Section:
     """The settings that a table of a TOML file defines for one settings class.
 
-    `where`: names of the file and the table; `rows`: the table. Raises CatalogueError if the table contains a mistake.
+    `where`: the file and the table, for error messages. `rows`: the table's content. Raises CatalogueError if the table
+    contains a mistake.
     """
 
     def __init__(self, where: str, rows: Mapping[str, Any]) -> None:
@@ -81,7 +82,7 @@ class Section:
     def check(self, names: Set[str]) -> None:
         """Raise CatalogueError if `names` (the fields of the settings class) differ from this section's settings.
 
-        Raises the same error if `at_least`, `at_most`, `needs` or `form` of a setting contains an unknown name.
+        Raises CatalogueError also if `at_least`, `at_most`, `needs` or `form` of a setting contains an unknown name.
         """
         if wrong := names ^ self.settings.keys():
             raise CatalogueError(f"{self.where}.{min(wrong)} is missing either in this file or in its Python class")
@@ -89,7 +90,7 @@ class Section:
             others = (setting.at_least, setting.at_most, setting.needs or None)
             if unknown := {other for other in others if isinstance(other, str)} - names:
                 raise CatalogueError(
-                    f"{self.where}.{name} names {min(unknown)} in at_least, at_most or needs, "
+                    f"{self.where}.{name}: at_least, at_most or needs refers to {min(unknown)}, "
                     "but there is no such setting"
                 )
             if setting.form not in ("", *FORMS):
@@ -278,7 +279,7 @@ FORMS: Mapping[str, Form] = {
     "of-topic": Form("as topic=glob", r"[0-9A-Za-z._-]{1,249}=.+"),
     "expression": Form("a regular expression", test=_compiles),
     "shard": Form(
-        "a part and the number of parts, as 2/4",
+        "a part and the number of parts, such as 2/4",
         r"[1-9][0-9]{0,3}/[1-9][0-9]{0,3}",
         lambda part: le(*map(int, part.split("/"))),
     ),

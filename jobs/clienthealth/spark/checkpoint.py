@@ -52,8 +52,8 @@ class Checkpoint(Files):
     def claim(self, form: int) -> None:
         """Write the version of the state's format (`state.VERSION`) into the checkpoint's folder.
 
-        Raises StateError if the checkpoint was written by a later release, or by an earlier release with fewer Spark
-        sources. The checkpoint is then unchanged.
+        Raises StateError, and changes nothing, if the checkpoint was written by a later release, or by an earlier
+        release with fewer Spark sources.
         """
         noted, newest = self.read(FORM), self.newest
         sources = SOURCES if newest is None else len(self._offsets(newest)[1])
@@ -61,17 +61,18 @@ class Checkpoint(Files):
         if is_later or sources < SOURCES:
             has = f"version {noted} of the state" if sources == SOURCES else f"{sources} sources"
             raise StateError(
-                f"the checkpoint was written by {'a later' if is_later else 'an earlier'} release (it has {has}, this "
-                f"release has {form if sources == SOURCES else SOURCES}); run that release, or set [monitor] "
-                "checkpoint to a new folder: the monitor then reads open incidents from the history"
+                f"the checkpoint was written by {'a later' if is_later else 'an earlier'} release (the checkpoint has "
+                f"{has}, this release has {f'version {form}' if sources == SOURCES else f'{SOURCES} sources'}); run "
+                "that release, or set [monitor] checkpoint to a new folder: the monitor then reads open incidents from "
+                "the history"
             )
         if noted != str(form):
             self.write(FORM, str(form))
 
     def begin_ticks(self, now_ms: int) -> None:
-        """If the tick source's ticks are later than `now_ms`, move its start back: Spark would fail on such ticks.
+        """Move the tick source's start back if ticks are later than `now_ms`: Spark would fail on ticks in the future.
 
-        Ticks can be later only if the clock was set back.
+        Ticks can be in the future only if the clock was set back.
         """
         newest = self.newest
         begun = self.read(f"sources/{TICKS}/0")
@@ -113,8 +114,7 @@ class Checkpoint(Files):
         return None if newest is None else int(json.loads(self._offsets(newest)[0][1])["conf"][PARTITIONS])
 
     def end_at(self, pending: Pending, end: Mapping[Part, int]) -> None:
-        """Give the pending batch new end offsets. The batch then reads only the parts (source, topic, partition) in
-        `end`.
+        """Give the pending batch new end offsets, and leave out parts (source, topic, partition) that are not in `end`.
 
         Call this method only if no result of the batch has been written.
         """

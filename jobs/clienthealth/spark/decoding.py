@@ -37,11 +37,11 @@ REJECTS = -2
 #: To limit its memory, a worker passes its chunks on after this many records.
 RECORDS_PER_CHUNK = 50_000
 MINUTE_MS = 60_000
-#: Maximum number of literals in a regular expression: RE2 is slow with more.
+#: Maximum number of literals in a regular expression: RE2 is slow with more literals.
 MOST = 250
 
-#: In batches of at least BURST lines, at most READ lines of each group of similar lines are decoded. The others are
-#: only counted.
+#: In batches of at least BURST lines, at most READ lines of each group of similar lines are decoded. The other lines
+#: are only counted.
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
 #: Matches times and file offsets, in which similar lines may differ (see `to_read`).
@@ -56,7 +56,7 @@ ArrowFunction = Callable[["Iterable[pa.RecordBatch]"], "Iterator[pa.RecordBatch]
 
 
 class Reject(msgspec.Struct, array_like=True, gc=False):
-    """A record that cannot be used, and the reason. Its `headers` are JSON."""
+    """A record that cannot be used, and the reason. `headers`: the record's headers as JSON."""
 
     reason: str
     topic: str
@@ -89,7 +89,7 @@ def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int
 
     Log records without any of the `literals` are skipped.
 
-    `numbers`: the key under which Spark stores each bucket's state; by default, the bucket's number.
+    `numbers`: for each bucket, the key under which Spark stores the bucket's state; by default, the bucket's number.
     """
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -134,7 +134,7 @@ class _Task:
         self.rejects: list[Reject] = []
         self.counts: dict[tuple[int, str, str | None], Count] = {}
         self.schema = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
-        #: For each topic and client: the place in `packer` that collects the client's samples.
+        #: For each topic and client: the `Slot` in which `packer` collects the client's samples.
         self.slots: dict[str, dict[Any, Any]] = {}
         self.partition = 0
 
@@ -342,7 +342,7 @@ class _Records:
 
 
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Choose the log records to decode. For each, return (its index, the indexes of the records that it represents).
+    """Choose the log records to decode. Return (index, indexes of the represented records) for each chosen record.
 
     Similar lines have the same key. If the key names a process, similar lines differ only in digits. If the key names
     no process, similar lines differ only in times and file offsets. A line of a thread dump is similar to no other

@@ -22,7 +22,10 @@ _MODULE = r"ModuleNotFoundError: No module named '([\w.]+)'"
 
 
 def explained(message: str, settings: Settings) -> HealthError:
-    """Return the exception for a failure with this message of the JVM. Its exit code is 2 if a restart is useless."""
+    """Return the exception for a failure that the JVM reports with `message`.
+
+    The exception's exit code is 2 if a restart is useless.
+    """
     state_error = re.search(r"StateError: ([^\n]+)", message)
     if state_error:
         return StateError(state_error[1])

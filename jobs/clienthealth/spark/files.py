@@ -82,7 +82,7 @@ def put(spark: SparkSession, files: Sequence[Path], location: str) -> None:
 
 
 def probe(spark: SparkSession, location: str) -> str | None:
-    """Write and read a test file in `location`. Return the reason if this fails; None if it succeeds."""
+    """Write and read a test file in `location`. Return the reason if a step fails; None if both steps succeed."""
     name, text = f".kafka-health-{uuid4()}", "kafka-health doctor"
     try:
         files = Files(spark, location)

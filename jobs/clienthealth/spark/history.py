@@ -42,15 +42,19 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
-#: By default, Delta keeps its log for 30 days. At each commit, it lists all files of the log, so the log is kept for a
-#: day. Delta stores the minimum and maximum of the first four columns, among them the event time, but not of the
-#: others.
+#: By default, Delta keeps its log for 30 days. At each commit, Delta lists all files of its log, so the log is kept for
+#: a day only. Delta stores the minimum and maximum of the first four columns, among them the event time, but not of the
+#: other columns.
 KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 
 
 def _schema(columns: Mapping[str, Any]) -> StructType:
-    """Return a table's schema. `columns` maps a name to a type, or to the columns of the structs in an array."""
+    """Return a table's schema.
+
+    `columns` maps the name of a column to its type. Instead of a type, an array of structs has a mapping of the
+    structs' columns.
+    """
     schema = StructType()
     for name, kind in columns.items():
         schema.add(name, kind if isinstance(kind, str) else ArrayType(_schema(kind)))
@@ -85,8 +89,8 @@ class Origin:
 class ReplayGuard:
     """Rows that may arrive a second time, because the checkpoint is older than the history.
 
-    Such rows have event times up to `until_ms` (epoch ms). Commits up to `written_ms` (epoch ms) contain their first
-    copies.
+    `until_ms`: maximum event time of such a row (epoch ms). `written_ms`: maximum time of the commit that contains the
+    row's first copy (epoch ms).
     """
 
     until_ms: int
@@ -102,7 +106,7 @@ COMMITS = 20
 def create(spark: SparkSession, root: str) -> None:
     """Create missing tables in `root`, and add this release's columns and table properties to existing tables.
 
-    Raises InputError if a table has another schema version; the tables are then unchanged.
+    Raises InputError, and changes nothing, if a table has another schema version.
     """
     made = {table: _checked(spark, inside(root, table)) for table in TABLES if _is_there(spark, root, table)}
     missing: list[Callable[[], None]] = []
@@ -247,8 +251,8 @@ def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Replay
     rows.selectExpr(*columns).write.format("delta").mode("append").option("userMetadata", str(origin)).save(where)
 
 
-#: For each table: (columns, seconds). Two rows are the same row if these columns are equal, and if the event times
-#: differ by at most this number of seconds.
+#: For each table: the columns in which copies of a row are equal, and the maximum difference (s) between the event
+#: times of copies.
 _SAME: Mapping[str, tuple[tuple[str, ...], int]] = {
     "minutes": ((*CLIENT_KEY, "kind"), 0),
     "verdicts": ((*CLIENT_KEY, "mode", "change", "status"), 120),
@@ -269,12 +273,12 @@ def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) ->
 
 
 def _rows(name: str, written: DataFrame) -> DataFrame:
-    """Return the rows for the table `name`. The column `value` of `written` has these rows as JSON."""
+    """Return the rows for the table `name`, parsed from the JSON in the column `value` of the DataFrame `written`."""
     kinds = (f"`{f.name}` {_WRITTEN.get(f.name, f.dataType).simpleString()}" for f in TABLES[name])
     columns = {f.name: f"row.`{f.name}`" for f in TABLES[name]}
     columns |= {f.name: f"timestamp_millis(row.{f.name})" for f in TABLES[name] if f.dataType == TimestampType()}
     columns |= {"schema_version": str(SCHEMA_VERSION), "day": f"to_date({columns[TIMES[name]]})"}
-    # Use SQL texts: each part of a `Column` costs several calls to the JVM.
+    # Use strings of SQL, because each part of a `Column` costs several calls to the JVM.
     parsed = written.selectExpr(f"from_json(CAST(value AS STRING), '{', '.join(kinds)}') AS row")
     return parsed.selectExpr(*(f"{column} AS `{column_name}`" for column_name, column in columns.items()))
 
@@ -335,7 +339,8 @@ class Maintained:
     """The maintenance done on one table.
 
     `days`: number of days with deleted rows. `removed`: number of small files that were joined. `added`: number of
-    files that replaced them. `files`, `bytes`: number and total size of the table's files after the maintenance.
+    files that replaced the small files. `files`, `bytes`: number and total size of the table's files after the
+    maintenance.
     """
 
     table: str

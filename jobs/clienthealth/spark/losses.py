@@ -125,7 +125,7 @@ class Losses:
         self._admin.close()
 
     def _offsets(self, partitions: Collection[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
-        """Return each partition's first or last offset (`which`).
+        """Return an offset of each partition. `which`: the OffsetSpec of the first or of the last offset.
 
         A partition that does not exist or does not answer is left out.
         """

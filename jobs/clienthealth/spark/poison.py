@@ -1,14 +1,17 @@
 """Find a record that ends the monitor whenever it is read; skip this record, publish it as a reject, and read the rest.
 
 After a crash, Spark repeats the batch, so one record could end every later process. Each process therefore keeps notes
-(the class `Run`) beside the checkpoint. From these notes, the next process concludes how its predecessor ended:
+(the class `Run`) beside the checkpoint. With the notes, the next process counts the crashes in the batch. Some of
+Spark's messages, and an exhausted heap, are signs that a record caused a crash. A batch is narrowed after one of these
+events:
 
-- It ended with a sign of a record's fault: Spark's message, or an exhausted heap. After three such ends in one batch,
-  the batch is narrowed: only a sixteenth is read, then a sixteenth of this part, and so on, down to one record. If the
-  heap certainly ran out, the batch is narrowed after one such end.
-- It ended without such a sign, as after kill -9. The batch is narrowed only after 20 such ends in a row (KILLS).
-- It ended in a batch of a single record. Such a batch cannot be narrowed. Instead, the record is skipped after as many
-  ends as in the two cases above. If the rest of the original batch succeeds, the record becomes a reject.
+- three crashes with a sign (DEATHS)
+- one crash with a heap that certainly ran out
+- 20 crashes without a sign, such as kill -9 (KILLS)
+
+From a narrowed batch, the monitor reads only a sixteenth of the records. If crashes go on, the batch is narrowed again,
+down to one record. A batch of one record cannot be narrowed, so one of the events above makes the monitor skip the
+record. If the batch without the record succeeds, the record becomes a reject.
 
 Once results of a batch are written, the batch is not narrowed, because later batches would write results of the same
 records again.
@@ -30,13 +33,14 @@ from clienthealth.spark.checkpoint import Checkpoint, Part, Pending
 log = logging.getLogger(__name__)
 
 REASON = "fatal"
-#: A batch is narrowed if the monitor ended in it DEATHS times with a sign of a record's fault, or KILLS times without a
-#: sign. A narrowed batch is narrowed again after one end with a sign, or after DEATHS ends without a sign.
+#: A batch is narrowed after DEATHS crashes with a sign of a record's fault, or after KILLS crashes without a sign. A
+#: narrowed batch is narrowed again after one crash with a sign, or after DEATHS crashes without a sign.
 DEATHS, KILLS = 3, 20
 #: To find the faulty record in a batch, the monitor reads 1/SHARE of the batch at a time. After CALM good batches, the
 #: limit of records per batch is multiplied by SHARE.
 SHARE, CALM = 16, 20
-#: Parts of Spark's messages. OF_RECORDS: signs of a faulty record. NOT_OF_RECORDS: signs of another cause.
+#: Parts of Spark's messages. OF_RECORDS: signs of a faulty record. NOT_OF_RECORDS: signs of a cause other than a
+#: record.
 OF_RECORDS = (
     *("OutOfMemoryError", "MemoryError", "Python worker exited unexpectedly", "Received exception when fetching"),
     *("CorruptRecordException", "InvalidRecordException", "PythonException", "ArithmeticException"),
@@ -50,13 +54,13 @@ class Run(msgspec.Struct):
 
     running  True from the process's start until the process notes its end; stays True if `fault` is True
     batch    number of the batch that was pending at the process's start; -1 if there was none
-    reading  True once the process has begun to read this batch
-    deaths   number of processes that ended in this batch with a sign of a record's fault
-    kills    number of processes that ended while they read this batch, without a sign of a record's fault
+    reading  True once the process has begun to read the pending batch
+    deaths   number of processes that ended in the pending batch with a sign of a record's fault
+    kills    number of processes that ended while they read the pending batch, without a sign of a record's fault
     fault    True if Spark's message on the failure is a sign of a record's fault
     limit    maximum number of records of each kind (metrics, logs) in a batch; 0: the limit in the settings
-    skipped  the record that is left out, as (source, topic, partition, offset)
-    until    the original end of the batch that was narrowed last, as a list of (topic, partition, end offset)
+    skipped  (source, topic, partition, offset) of the record that is left out
+    until    [(topic, partition, end offset)]: where the batch that was narrowed last ended before the narrowing
     heap     True if the heap was exhausted
     owner    the id of this process
     """
@@ -125,14 +129,14 @@ class Guard:
     def writes(self, batch: int) -> Source | None:
         """Note that results of a batch are about to be written.
 
-        Return the record that is rejected with this batch; None if there is none.
+        Return the record that the batch leaves out, for a reject; None if the batch leaves out no record.
         """
         self._checkpoint.write(WRITING, str(batch))
         skipped = self._run.skipped
         return None if skipped is None or batch != self._run.batch else Source(*skipped[1:])
 
     def committed(self, batches: int) -> bool:
-        """Note that `batches` more batches succeeded.
+        """Count the batches that succeeded since the last call.
 
         Return True if the query should restart with larger batches.
         """

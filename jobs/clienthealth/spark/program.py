@@ -40,7 +40,7 @@ JVM_SECONDS, OUT_OF_MEMORY = 10, 3
 #: Interval (s) at which Kafka's offsets are checked while no batch ends.
 LOOK_SECONDS = 10
 ARCHIVE_AFTER = 10
-#: The JVM's classes are archived this long (s) after the query's start.
+#: Time (s) after the query's start at which the JVM's classes are archived.
 STARTED_SECONDS = 10
 FIXED = (
     "the state in the checkpoint has %s partitions, and this number cannot change: [monitor] shuffle_partitions = %s "

@@ -42,9 +42,9 @@ def rows(
 ) -> DataFrame:
     """Return the output rows of the stateful step, as a stream with the columns ROWS.
 
-    `opened`: the open incidents of each bucket (a share of all clients), as `by_bucket` returns them. `numbers`: the
-    key of each bucket's state in Spark. `limit`: maximum number of records per source and batch; 0 means the settings'
-    limit.
+    `opened`: the open incidents of each bucket (a share of all clients), as `by_bucket` returns them. `numbers`: for
+    each bucket, the key of the bucket's state in Spark. `limit`: maximum number of records per source and batch; 0
+    means the settings' limit.
     """
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
     # Each tick sends an empty chunk to every bucket, so that silent clients are judged.

@@ -37,7 +37,7 @@ MORE_SECONDS = 600
 class Compared:
     """The result of comparing the history with the checkpoint.
 
-    ends              newest event time in the history; None if the history is empty, or is neither newer nor older than
+    ends              the history's newest event time; None if the history is empty, or is neither newer nor older than
                       the checkpoint
     ahead             True if the history has newer data than the checkpoint
     behind            True if the history lacks data that the checkpoint has read
@@ -150,7 +150,7 @@ class Restored:
 
 
 class Opened:
-    """Incidents that are open in the history. A monitor with a new checkpoint continues them.
+    """Incidents that are open in the history, and that a monitor with a new checkpoint continues.
 
     `by_bucket`: the open incidents by bucket; empty if the query's state has them already.
     """
@@ -165,7 +165,7 @@ class Opened:
         self._missing = set(self.by_bucket)
 
     def stepped(self, buckets: Iterable[int | None]) -> None:
-        """Note that a batch has put the open incidents of these buckets into the state."""
+        """Note that a batch has put the open incidents of all buckets in `buckets` into the state."""
         self._missing.difference_update(bucket for bucket in buckets if bucket is not None)
 
     def committed(self) -> None:

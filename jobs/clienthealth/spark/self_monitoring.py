@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 PREFIX = "kafka_client_health"
 QUERY = "monitor"
-#: The limits on the monitor's work, as the label `limit` of the metric `left_out` names them.
+#: The names of the limits on the monitor's work: the values of the label `limit` of the metric `left_out`.
 LIMITS = ("clients", "clients-per-service", "new-clients", "events-per-process", "events", "readings-per-second")
-#: If the judgement of a process raises an error, the label `reason` of `records_rejected` has this value.
+#: Value of the label `reason` of the metric `records_rejected`, if the judgement of a process raises an error.
 FAILED = "step-failed"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 PROBES = frozenset({"/healthz", "/readyz"})
-#: The probes fail if no batch has ended for this time (s).
+#: Time (s) without the end of a batch after which the probes fail.
 HUNG_SECONDS = 600.0
 
 
@@ -92,7 +92,7 @@ class SelfMetrics:
         serve(host, port, answer)
 
     def labelled(self, labels: Mapping[str, str]) -> CollectorRegistry:
-        """Return a registry of the same metrics, with further labels on every series."""
+        """Return a registry of the metrics in `self.registry`, with `labels` on every series."""
         labelled = CollectorRegistry()
         labelled.register(_Labelled(self.registry, labels))
         return labelled

@@ -37,7 +37,7 @@ QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 
 #: AROUND: overhead (bytes) of a batch with one record; SENT_BYTES: largest record before compression.
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
-#: Level 6, the default, takes twice as much CPU time, and its output is only a seventh smaller.
+#: Level 6, the default, takes twice as much CPU time as level 1, for an output that is only a seventh smaller.
 GZIP_LEVEL = 1
 
 Step = Callable[["tuple[Any, ...]", "Iterator[pd.DataFrame]", "GroupState"], "Iterator[pd.DataFrame]"]
@@ -45,9 +45,9 @@ Row = tuple[str, bytes | None, bytes | None, str | None]
 
 
 class Quality(msgspec.Struct, array_like=True):
-    """Numbers of a topic's records that arrived in one minute: of all, of rejected and of late records.
+    """Counts of a topic's records that arrived in one minute: all records, rejected records and late records.
 
-    `batches`: number of batches in which these records were read.
+    `batches`: number of batches in which the records were read.
     """
 
     minute_ms: int
@@ -64,11 +64,11 @@ class Summary(msgspec.Struct):
     bucket    the bucket's number; None for rejected records, or if the step had no result
     changes   (failure mode, kind of change such as "opened", number of incidents that changed in this way)
     onsets    the onset (epoch ms) of each incident that opened
-    clients   number of clients and groups in the state
-    skewed    number of clients with a wrong clock
-    late      number of samples and events that came too late
+    clients   counts the clients and groups in the state
+    skewed    counts the clients with a wrong clock
+    late      counts the samples and events that came too late
     left_out  maps each limit (`self_monitoring.LIMITS`) to the number of clients, samples and events left out by it
-    failed    number of processes for which the step failed, by topic; '' includes records that were too large
+    failed    counts the processes for which the step failed, by topic; '' includes records that were too large
     """
 
     rows: dict[str, int] = {}
@@ -94,8 +94,8 @@ def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, byte
 def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int] = ()) -> Step:
     """Return the function for `applyInPandasWithState`.
 
-    `numbers`: the key of each bucket's state in Spark. `opened`: the result of `by_bucket`. A bucket without a state
-    starts with its open incidents.
+    `numbers`: for each bucket, the key of the bucket's state in Spark. `opened`: the result of `by_bucket`. A bucket
+    without a state starts with its open incidents.
     """
 
     buckets = {number: bucket for bucket, number in enumerate(numbers)}
@@ -197,7 +197,10 @@ def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> Open
 
 
 def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[list[Row], Summary]:
-    """Return a step's output rows, each of at most `most` bytes, and their summary."""
+    """Return a step's output rows, and the summary of these rows.
+
+    `most`: maximum size (bytes) of a health record; a larger record becomes a reject.
+    """
     from clienthealth.monitor.faults import REASON
 
     too_large = f"{REASON}: the record would take more than {most} bytes (the limit in [topics] max_message_bytes)"
@@ -223,9 +226,10 @@ def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[li
 
 
 def fits(most: int, *parts: bytes | None) -> bool:
-    """True if a record of `parts` (such as key and value) has at most `most` bytes after compression.
+    """True if a record that consists of `parts`, such as key and value, is small enough.
 
-    A record of more than SENT_BYTES before compression is too large for producers.
+    `most`: maximum size of the compressed record (bytes). A record of more than SENT_BYTES before compression is too
+    large for producers.
     """
     size = sum(map(len, filter(None, parts))) + AROUND
     if size <= most or size > SENT_BYTES:
@@ -236,8 +240,8 @@ def fits(most: int, *parts: bytes | None) -> bool:
 def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
     """Return a row per rejected record, and a row with the number of rejected records.
 
-    If a row has more than `most` bytes, its value is removed. If it is still too large, its key and the record's own
-    headers are removed, too.
+    `most`: maximum size of a row (bytes). A larger row loses its value. A row that is still too large also loses its
+    key and the record's own headers.
     """
     rows: list[Row] = []
     for reject in (reject for item in data for reject in _unpack_rejects(item)):

@@ -56,7 +56,7 @@ def ticks(spark: SparkSession) -> DataFrame:
     return rows.filter(F.unix_millis("timestamp") > F.expr(f"{_CLOCK} - {1000 * TICKS_SECONDS}"))
 
 
-#: TICKS_SECONDS: maximum age (s) of ticks. Without a maximum, the first batch after hours of downtime would read
+#: TICKS_SECONDS: maximum age (s) of ticks. Without a maximum age, the first batch after hours of downtime would read
 #: thousands of ticks.
 TICKS_SECONDS = 30
 #: With `current_timestamp()`, Spark would compile the code of each batch anew.

@@ -1,7 +1,8 @@
 """Prepare each Python worker of Spark, and define the daemon from which Spark forks workers.
 
-The daemon imports all modules once. If each worker imported them, it would need half a second and 100 MB more. On a
-cluster, each worker must import the modules, because the daemon starts before our files are on its machine.
+The daemon imports all modules once. If each worker imported the modules, each worker would need half a second and
+100 MB more. On a cluster, each worker must import the modules, because the daemon starts before our files are on its
+machine.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ if __name__ == "__main__":
 
     daemon.manager()
 
-# Spark runs a worker's garbage collector after every task. `freeze` excludes imported modules from these runs.
+# Spark runs a worker's garbage collector after every task. `freeze` excludes imported modules from garbage
+# collection.
 gc.collect()
 gc.freeze()
 gc.disable()

@@ -17,7 +17,7 @@ TITLE = "Duration of a diagnosis"
 FOLDERS = ROOT / "tests" / "recordings" / "evidence"
 DUMP = FOLDERS / "2_deadlock_client39" / "jstack-during1-210314.txt"
 RUNS, DUMP_SECONDS, FOLDER_SECONDS, LIMIT_SECONDS = 10, 1.0, 2.0, 300
-#: Exit codes: 0 all is well, 1 something was found, 3 something could not be judged.
+#: Accepted exit codes: 0 if all is well, 1 if something was found, 3 if something could not be judged.
 ANSWERS = {0, 1, 3}
 
 

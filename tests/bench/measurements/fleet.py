@@ -34,7 +34,10 @@ SICK, SICK_FROM = 100, 6
 
 @dataclass
 class Seen:
-    """What was seen of a run. `behind` has the seconds of unread input (unread records / rate of sent records)."""
+    """Values that were measured repeatedly during a run.
+
+    `behind`: seconds of unread input (unread records / rate of sent records).
+    """
 
     behind: list[float] = field(default_factory=list)
     scrapes: list[float] = field(default_factory=list)

@@ -54,7 +54,7 @@ def measure(scope: Scope) -> Result:
     taken = _taken_over(most.unhealthy)
     figures = [
         Figure("driver's CPU per batch: increase per 100,000 more clients", slope, "ms", SLOPE_MS),
-        Figure(f"CPU of a task that adopts 1/32 of {most.unhealthy:,} open incidents", taken, "ms"),
+        Figure(f"CPU of a task that takes over 1/32 of {most.unhealthy:,} open incidents", taken, "ms"),
     ]
     cpus = ["CPU of judging", "CPU per client", "CPU of the driver"]
     data = ["data to the driver", "data and CPU of the driver while clients fail"]
@@ -162,7 +162,7 @@ def _chunks(clients: int, sick: int) -> Iterator[bytes]:
 
 
 def _values(batch: int, stuck: int) -> list[float]:
-    """Return metrics of a producer. Its I/O thread has hung for `stuck` batches, or works if `stuck` is 0."""
+    """Return a producer's metrics. The producer's I/O thread has hung for `stuck` batches, or works if `stuck` is 0."""
     alive = 100 + batch - stuck
     metrics = {
         "select-total": 500.0 * alive,

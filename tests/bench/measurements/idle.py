@@ -54,9 +54,9 @@ def measure(scope: Scope) -> Result:
         Figure("20 clients: memory, shared memory counted once", shared_mb, "MB"),
     ]
     how = (
-        f"For {seconds:.0f} s, the monitor gets a sample and a log line of {PRODUCERS} producers, {CONSUMERS} "
-        f"consumers and {GROUPS} groups every {INTERVAL_SECONDS} s. Only the second half counts. Memory that "
-        "processes share is included for each of them."
+        f"For {seconds:.0f} s, the monitor gets a sample and a log line every {INTERVAL_SECONDS} s from each of "
+        f"{PRODUCERS} producers, {CONSUMERS} consumers and {GROUPS} groups. Only the second half of the time counts. "
+        "Memory that processes share is included for each process."
     )
     rows = [
         [part, f"{cost.cores(part):.3f}", f"{parts[part]:,.0f}" if part in parts else "–"]

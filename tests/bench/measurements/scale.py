@@ -26,7 +26,7 @@ LOOK_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Live:
-    """A moment of the run. `behind` has the seconds of unread input (unread records / `rate`)."""
+    """The result of a run. `behind`: seconds of unread input, measured repeatedly (unread records / `rate`)."""
 
     clients: int
     seconds: float
@@ -83,9 +83,9 @@ def measure(scope: Scope) -> Result:
         for live in (small, large)
     ]
     how = (
-        f"{many:,} producers send a snapshot of 1.5 kB every {INTERVAL_SECONDS} s each, for {long:.0f} s. Before them, "
-        f"{few:,} clients send the same number of records per second for {short:.0f} s. Only the second half of each "
-        "run counts. The delay is the number of unread records, divided by the records sent per second."
+        f"{many:,} producers send a snapshot of 1.5 kB every {INTERVAL_SECONDS} s each, for {long:.0f} s. In an "
+        f"earlier run of {short:.0f} s, {few:,} clients also send {rate:,.0f} records per second. Only the second half "
+        "of each run counts. The delay is the number of unread records, divided by the records sent per second."
     )
     return Result(figures, how, [Table([*head, "peak memory, MB", "memory of JVM, MB"], rows)])
 

@@ -41,7 +41,7 @@ def measure(scope: Scope) -> Result:
     for every in INTERVALS:
         bucket = Bucket(every)
         bucket.run(WARM * every // BATCH_SECONDS, (1 if scope.quick else MEASURED) * every // BATCH_SECONDS)
-        name = f"judging of {CLIENTS:,} clients alone, a sample every {every} s"
+        name = f"judging without Spark, {CLIENTS:,} clients, a sample every {every} s"
         figures.append(Figure(f"{name}: CPU per record", bucket.micros(*PARTS), "µs"))
         parts = [f"{bucket.micros(part):.1f}" for part in PARTS]
         rows.append([f"{every} s", *parts, f"{bucket.published / bucket.records:.2f}", f"{len(bucket.kept) / 1e6:.2f}"])

@@ -111,9 +111,9 @@ def measure(scope: Scope) -> Result:
         Figure(f"slowest rule group while {CLIENTS:,} clients fail: share of its interval", share, "", SHARE),
     ]
     how = (
-        f"{CLIENTS:,} producers of {SERVICES} services fail at the same time, for {ill:.0f} s. All recover within "
-        f"{HEALING_SECONDS:.0f} s. The measurement ends {after:.0f} s later. One client fails earlier than the others. "
-        "Rules and Alertmanager's routes have their usual intervals."
+        f"{CLIENTS:,} producers of {SERVICES} services fail at the same time, for {ill:.0f} s. All producers recover "
+        f"within {HEALING_SECONDS:.0f} s. The measurement ends {after:.0f} s after the recovery. One producer fails "
+        "earlier than all other producers. Rules and Alertmanager's routes have their usual intervals."
     )
     groups = [[name, f"{took:.2f}", f"{every:.0f}"] for name, (took, every) in sorted(slowest.items())]
     return Result(

@@ -30,7 +30,7 @@ PARTS = {
     "compiler": ("C1 Compiler", "C2 Compiler"),
     "collector": ("GC ", "G1 "),
 }
-#: The first group of _PAUSE is the time since the JVM's start (s). The second is the length of the pause (ns).
+#: Matches a pause in the JVM's log. Groups: the time since the JVM's start (s), and the length of the pause (ns).
 _PAUSE = re.compile(r"\[([\d.]+)s\].*Total: +(\d+) ns")
 
 

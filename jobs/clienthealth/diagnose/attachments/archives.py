@@ -68,7 +68,8 @@ def document(members: list[str]) -> str | None:
 
 CHUNK = 1 << 16
 MAX_MEMBERS = 20_000
-#: Maximum unpacked size (bytes): BASE_BYTES plus MAX_RATIO times the packed size. For a log, the ratio is about 100.
+#: Maximum unpacked size (bytes): BASE_BYTES plus MAX_RATIO times the packed size. The unpacked size of a log is about
+#: 100 times the packed size.
 BASE_BYTES, MAX_RATIO = 1 << 28, 200
 _UNSAFE = re.compile(r"[^\w.+@=, -]")
 

@@ -1,7 +1,8 @@
-"""Split a log into entries, and yield the entries with a Kafka text.
+"""Split a log into entries, and yield the entries about Kafka.
 
-A Kafka text is a literal of a log pattern, or a text that marks a thread dump or metrics. Only lines near a Kafka text
-are parsed. The lines of each writer (pod, program) are collected separately.
+An entry about Kafka contains a text that `_scanner` finds: a fixed part of a log pattern, or a text that is typical of
+thread dumps or of clients' metrics. Only lines near a text that `_scanner` finds are parsed. The lines of each writer
+(pod, program) are collected separately.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from clienthealth.read.logs.bursts import SAMPLING_MS
 from clienthealth.read.logs.dump_formats import LITERALS as DUMP_LITERALS
 from clienthealth.read.logs.times import Stamp, Times
 
-#: Number of bytes to parse before (BACK) and after (AHEAD) a Kafka text.
+#: Numbers of bytes that are parsed around a text that `_scanner` finds: BACK before the text, AHEAD after the text.
 BACK, AHEAD = 1 << 14, 1 << 16
 #: Maximum size (bytes) of an entry. If an entry is larger, the next line begins a new entry.
 MAX_PART = 1 << 22
@@ -35,7 +36,7 @@ _STAMP_ONLY = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*")
 _CONTINUED = re.compile(
     rb"(?! {1,4}(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b)(?:[\s})\]]|$|Caused by: |Suppressed: |"
     rb"\.\.\. |at |[\w.$]{1,300}(?:Exception|Error|Throwable)\b|Traceback |\"|Locked |"
-    # Frames of Go, and frames of gdb except the first (#0).
+    # Stack frames as Go prints them, and stack frames as gdb prints them, except gdb's first frame (#0).
     rb"created by \S{1,300}\.|[\w.@/-]{1,500}\.(?:go|s|c):\d{1,6}(?: \+0x|\s*$)|#[1-9]\d{0,3} {1,4}[\w<:~*{?]|"
     rb"[\w.~%/[\]\x80-\xff-]{1,300}+(?:\(\*?[^\s()]{1,300}\)[\w.~%/[\]-]{0,200}+){0,3}\([{}_, ]{0,9}(?:\)|0x|\.\.\.))"
 )
@@ -102,14 +103,14 @@ class _Open:
 
 
 class Splitter:
-    """Takes a file's blocks, and yields the entries with a Kafka text.
+    """Splits a file, which is passed in blocks, and yields the entries about Kafka.
 
     `lines`: number of lines read so far. `first_ms`, `last_ms`: earliest and latest time found in these lines.
-    `telling`: number of parsed lines with a Kafka text. `glued`: number of `telling` lines that have a level but do not
-    begin an entry: a sign of an unknown layout.
+    `telling`: number of parsed lines with a text that `_scanner` finds. `glued`: number of lines counted by `telling`
+    that contain a log level, but do not begin an entry. Many such lines show an unknown layout.
 
-    Of equal one-line entries (same writer, text and tenth of a second), the first is yielded. The other entries are
-    yielded as one entry, with their number as `repeats`.
+    Of equal one-line entries (same writer, text and tenth of a second), the first entry is yielded. One further entry
+    is yielded for all later equal entries, with the number of later equal entries as `repeats`.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -131,7 +132,7 @@ class Splitter:
 
     @property
     def zone_ms(self) -> int | None:
-        """Time (ms) to add to the file's local times to get UTC; None if no zone is known, or several."""
+        """Time (ms) to add to the file's local times to get UTC; None if the zone is unknown, or if zones differ."""
         zones = set(self._zones.values())
         return zones.pop() if len(zones) == 1 else None
 
@@ -194,7 +195,7 @@ class Splitter:
         return self._time(self.times.stamp(stripped), time, key)
 
     def _apart(self, block: bytes, begin: int, end: int, hits: Sequence[int], number: int) -> Iterator[Entry]:
-        """Yield the entries in `block[begin:end]`. `hits`: the indices in the block at which Kafka texts begin."""
+        """Yield the entries in `block[begin:end]`. `hits`: the indices in `block` of texts that `_scanner` found."""
         next_hit, at = bisect_left(hits, begin), begin
         for line in block[begin:end].removesuffix(b"\n").split(b"\n"):
             at += len(line) + 1
@@ -280,10 +281,10 @@ class Splitter:
             if own is None:
                 own = sent_ms
             elif sent_ms is not None and shipped[:1].isdigit():
-                # The shipper's time has a zone, so the difference of the times shows the line's zone.
+                # The shipper's time has a zone, so its difference from the line's own time shows the line's zone.
                 quarters = round((sent_ms - own) / QUARTER_MS)
                 exact = abs(sent_ms - own - quarters * QUARTER_MS) <= ZONE_EXACT_MS and abs(quarters) <= MOST_QUARTERS
-                # A difference that fits no zone is a delay; the line's time then counts as UTC.
+                # If the two times differ by no possible zone offset, the shipper was late, and the line's time is UTC.
                 own += self._zones.setdefault(key, quarters * QUARTER_MS if exact else 0)
         if own is None:
             return self._time_of.get(key, self.last_ms)
@@ -306,7 +307,7 @@ def _is_long(entry: _Open, line: bytes) -> bool:
 
 
 def _spans(block: bytes, hits: Sequence[int], hot: int) -> Iterator[tuple[int, int]]:
-    """Yield (begin, end) of each part of the block near a Kafka text, in whole lines."""
+    """Yield (begin, end) of each part of the block that is near one of `hits`. Each part consists of whole lines."""
     spans: list[tuple[int, int]] = [(0, hot)] if hot else []
     for hit in hits:
         begin, end = max(0, hit - BACK), hit + AHEAD
@@ -327,7 +328,7 @@ _STRIDE = 4
 _LEAST = 2 * _STRIDE - 1
 _FACTOR = np.uint32(2_654_435_761)
 _SHIFT = np.uint32(16)
-#: Frequent characters in logs, the most frequent first. The scanner avoids these characters.
+#: Frequent characters in logs, the most frequent first. `Scanner` avoids frequent characters.
 _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 
 
@@ -335,7 +336,7 @@ class Scanner:
     """Finds many texts in a block of bytes, faster than a regular expression.
 
     Any seven consecutive bytes contain four bytes that begin at a position divisible by four, so numpy compares only
-    every fourth position. Texts of fewer than seven bytes are slow, so there should be few of them.
+    every fourth position. Each text of fewer than seven bytes slows the search, so there should be few short texts.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:

@@ -49,7 +49,7 @@ DOCUMENT, LINES, TABLE, XML = "from a JSON export", "from JSON lines", "from a t
 
 
 def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes], bool]) -> tuple[bytes, str]:
-    """Return (the rows of a search result as text, the kind of export). The text is b'' for other content.
+    """Return (the rows of a search result as text, the kind of export). The text is b'' if `content` is no export.
 
     `lines`: the lines of `content`. `is_record`: returns True if a line is a record in a known format.
     """
@@ -67,7 +67,8 @@ def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes]
 def of_table(text: str) -> list[Row] | None:
     """Return the rows of a table with columns separated by commas, tabs or semicolons; None for other texts.
 
-    The first line must name a column of times. Of the other columns, one must hold messages, or all must hold metrics.
+    The first line must name a column of times. One further column must hold messages, or all further columns must hold
+    metrics.
     """
     text = re.sub("\r\n?", "\n", text.lstrip("\ufeff"))
     head = text.partition("\n")[0]
@@ -125,7 +126,7 @@ def _lines(rows: Sequence[Row]) -> bytes:
         return b""
     timed = [row.ts_ms for row in rows if row.ts_ms is not None]
     if len(timed) == len(rows):
-        # Reverse rows that begin with the newest, because `sorted` keeps the order of equal times.
+        # If the newest row is first, reverse the rows, because `sorted` keeps the order of rows with equal times.
         in_turn = rows if timed[0] <= timed[-1] else reversed(rows)
         rows = sorted(in_turn, key=lambda row: row.ts_ms or 0)
     return "".join(map(_line, rows)).encode("utf-8", "replace")

@@ -42,8 +42,9 @@ _LINES = tuple(find for name, find in _RE.items() if name.startswith("line_"))
 _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
-#: The search for JSON ends when the cost of failed attempts exceeds _ATTEMPTS times the text's length. An attempt costs
-#: the length that the parser read, plus 1/_COUNTED of all text before the error, in which the parser counts line ends.
+#: The search for JSON ends when the cost of failed attempts exceeds _ATTEMPTS times the text's length. The cost of an
+#: attempt is the length that the parser read, plus a share (1/_COUNTED) of the length of all text before the error,
+#: because the parser counts the line ends in all text before an error.
 _ATTEMPTS, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
@@ -91,7 +92,7 @@ def _is_csv(line: str) -> bool:
 
 
 def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator[Reading]:
-    """Yield the samples in the lines of a text. `jvm`: the process of the samples' clients.
+    """Yield the samples in the lines of a text. `jvm`: the process in which the measured clients run.
 
     `file_ms`: the file's time (epoch ms). If a sample has no time, its `Reading.ts_ms` is None, and its snapshots get
     the file's time.
@@ -196,7 +197,10 @@ class _Pile:
         self.mbeans.setdefault(mbean, {})[name] = value
 
     def _partition(self, count: int, row: Mapping[str, str]) -> Iterator[Reading]:
-        """Add a row of a listing. If the listing has no columns for members, the partition counts as assigned."""
+        """Add a row of a listing of consumer groups to the sample.
+
+        If the listing has no columns for members, the partition counts as assigned.
+        """
         group, partition = row.get("group") or self.group or UNNAMED, integer(row["partition"])
         metrics = {name: value for name in _OFFSETS if (value := number(row.get(name))) is not None}
         if partition is None or "end-offset" not in metrics:
@@ -209,7 +213,7 @@ class _Pile:
         self.listed.setdefault(group, {})[row["topic"], partition] = topic
 
     def close(self, count: int = 0) -> Iterator[Reading]:
-        """Yield the collected sample, if there is one. `count`: number of the next sample's first line."""
+        """Yield the collected sample, if there is one. `count`: the line number at which the next sample begins."""
         ts_ms = self.sampled_ms or self.ts_ms
         at = ts_ms or self.file_ms
         process = self.jvm.service, self.jvm.host, self.jvm.instance
@@ -246,7 +250,10 @@ def rounds(document: object) -> list[Any]:
 
 
 class Document(NamedTuple):
-    """A JSON object or array in a text. `begin`: index of its first character. `lines`: the numbers of its lines."""
+    """A JSON document (object or array) in a text.
+
+    `begin`: index of the document's first character. `lines`: the line numbers of the document.
+    """
 
     text: str
     value: Any

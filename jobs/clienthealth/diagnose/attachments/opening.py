@@ -5,9 +5,9 @@ These rules assign an input to a process:
 - All files of a folder or archive belong to one process.
 - An inner folder is a separate process, unless its name only states the kind or time of its files (`logs/`).
 - `X-metrics.jsonl` and `X.log` belong to a process X.
-- Several logs (`worker-1.log`) are separate processes, if the names of all other files begin or end with the name of a
-  log.
-- If the prefixes of a log's lines name several pods or programs, each of these is a separate process.
+- Several logs (`worker-1.log`) are separate processes if each other file's name (`worker-1-dump.txt`) begins or ends
+  with the name of a log.
+- If the prefixes of a log's lines name several pods or programs, each pod or program is a separate process.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ CUT, EXPLAINED = "the last line has no line end", "quoted in an explanation"
 
 @dataclass
 class Input:
-    """One file, part of an archive, or standard input. Its items are lines of a log, thread dumps or samples.
+    """One file, part of an archive, or standard input. The items of an input are log lines, thread dumps or samples.
 
     name       the name that the user knows: `support.zip/logs/app.log`; `stdin` for standard input
-    what       kind of content, in words for people: `log`, `thread dump (jcmd)`, `metrics.jsonl`, `a Java archive`
+    what       kind of content, as shown to the user: `log`, `thread dump (jcmd)`, `metrics.jsonl`, `a Java archive`
     read       number of lines in the input (for metrics: records)
     used       the number of lines that can support a verdict
     start_ms   time of the first used item, epoch ms; None if no used item has a time
     end_ms     time of the last used item
     dated      False if the items have a time of day but no date
-    named      the part of the file's name that became the time of items without times: 'day' (date and time), 'clock'
-               (time), '' (none)
+    named      what the file's name gave as the time of items that have no time: 'day' (date and time), 'clock' (time),
+               '' (nothing)
     local      True if the items' times name no zone; they are then read as UTC
     zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
     emptied    number of records without client metrics after the last record with client metrics; 0 if all records lack
@@ -337,7 +337,7 @@ class Opener(ExitStack):
             self._input(shown, parent, "an archive", damage)
 
     def _input(self, shown: str, parent: _Parent, what: str = "", unread: str = "") -> Input:
-        """Add a file to the list of inputs; `unread`: why its possible evidence is not read."""
+        """Add a file to the list of inputs. `unread`: the reason if the file may be evidence, but is not read."""
         entered = Input(f"{parent.shown}{shown}", what, process=(parent.service, parent.instance))
         if unread:
             entered.cannot_read(unread)
@@ -356,7 +356,7 @@ class _Joined:
             return self._rest.read(size)
         size = len(self._head) if size < 0 else size
         data, self._head = self._head[:size], self._head[size:]
-        # Readers of archives expect as many bytes as they ask for.
+        # Libraries that read archives expect `read(size)` to return `size` bytes, except at the end.
         while len(data) < size and (more := self._rest.read(size - len(data))):
             data += more
         return data

@@ -21,19 +21,20 @@ from clienthealth.read.formats._json_layouts import parsed
 from clienthealth.read.logs.events import literals
 from clienthealth.read.logs.reports import SENTENCE
 
-#: A line is from a program, quoted without a time, or part of an explanation.
+#: The context of a line: written by a program, quoted without a time, or part of an explanation.
 Context = Literal["logged", "quoted", "explained"]
 
 MOST = 1 << 22
-#: Maximum size (characters) of a text in which two lines are joined if a log pattern matches only the joined line.
+#: In a text of at most _EXCERPT characters, two lines are joined if a log pattern matches only the joined line.
 _EXCERPT = 1 << 16
 #: A prefix is common if at least _ALIKE frames have it. A line with at least _ON_ONE_LINE frames contains a stack.
 _ALIKE, _ON_ONE_LINE = 3, 3
 _MAX_JOINED = 3
-#: In a wrapped text, no line is wider than _WIDEST (characters). Of the lines that may continue on the next line, at
-#: least the share _SHARE is full: the next line's first word would not fit.
+#: A text counts as wrapped if no line is wider than _WIDEST (characters), and if the share of full lines, among the
+#: lines that may continue on the next line, is at least _SHARE. A line is full if the next line's first word would not
+#: fit.
 _WIDEST, _SHARE = 200, 0.8
-#: Two lines with equal beginnings of this length are not parts of a wrapped line.
+#: If two lines begin with the same _SAME characters, the lines are not parts of one wrapped line.
 _SAME = 12
 
 _SIGNS = {
@@ -45,18 +46,19 @@ _WEIGHTS = {"": 1, "-strongly": _STRONG}
 #: Maximum size (bytes) of a text in which words decide the `Context` of a line.
 _PAGE = 1 << 18
 _BEFORE, _AFTER = 30, 20
-#: A single explaining word ("cause") may be a label. So a text with fewer than _PROSE bytes of words is an explanation
-#: only if its explaining words weigh at least _EXPLAINS.
+#: Words that explain or report have a weight (see explanations.toml). Fewer than _PROSE bytes of words are an
+#: explanation only if the explaining words weigh at least _EXPLAINS, because a single word ("cause") may be a label.
 _PROSE, _EXPLAINS = 80, 2
-#: A program's output within _BESIDE lines suggests a report, and adds _OUTPUT to the reporting weight.
+#: If a program's output is at most _BESIDE lines away from a line, the line probably belongs to a report of a failure,
+#: so _OUTPUT is added to the weight of the reporting words.
 _BESIDE, _OUTPUT = 3, 2
 _STATEMENTS = 3
 #: The smallest result of `least_probability`.
 _LEAST = 0.7
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
 _FRAME = r"at [\w$.<>@/+-]{3,600}\("
-#: A line in which _ENTRIES log entries begin has lost its line breaks.
-#: Its first _SHIPPED characters may contain a log shipper's time.
+#: If _ENTRIES log entries begin in one line, the line breaks were lost. A time in the first _SHIPPED characters of a
+#: line does not count, because a log shipper may have put the time there.
 _ENTRIES, _SHIPPED = 2, 45
 _LONG = 40
 _FILE = table(Path(__file__).with_suffix(".toml"))
@@ -85,12 +87,14 @@ def restored(content: bytes) -> bytes:
 
 
 def context(content: bytes) -> tuple[Callable[[int], Context], Mapping[int, float]]:
-    """Return a function from a line's number to the line's context, and the lines' `LogLine.narrated` by number.
+    """Return (function, mapping) for the lines of a text. `content`: a pasted text, cleaned by `restored`.
 
-    `content`: a pasted text, cleaned by `restored`. Lines of a text of more than 256 KiB (_PAGE) are all `logged`.
+    The function maps a line's number to the line's `Context`. The mapping maps a line's number to the value of
+    `LogLine.narrated`. If a text is larger than 256 KiB (_PAGE), the context of every line is `logged`.
 
-    - A line is `explained` if the words near the line explain ("usually") at least as much as they report ("crashed").
-      A row of a table is `explained`, too. Only texts for people (`for_people`) have `explained` lines.
+    - A line is `explained` if, near the line, words that explain ("usually") weigh at least as much as words that
+      report ("crashed"). A row of a table is `explained`, too. Only texts written for human readers (`for_people`) have
+      `explained` lines.
     - A line is `quoted` if neither the line nor the lines near the line have a time.
     - All other lines are `logged`.
     """
@@ -102,7 +106,7 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Mapping[int, floa
 
     @cache
     def weights(number: int) -> tuple[int, ...]:
-        """Return (explaining weight, reporting weight, bytes, English words) of a line."""
+        """Return (weight of explaining words, weight of reporting words, size in bytes, number of English words)."""
         line = lines[number]
         if fences[number] % 2 or _RE["code"].match(line):
             return _RE["command"].match(line) is not None, 0, 0, 0
@@ -140,7 +144,7 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Mapping[int, floa
 
 @cache
 def _phrases() -> frozenset[str]:
-    """Return the literals of log patterns that have several words."""
+    """Return those literals of log patterns that consist of several words."""
     return frozenset(literal for literal in literals(catalogue()) if " " in literal.strip())
 
 
@@ -156,11 +160,11 @@ def _narrated(by_person: Sequence[int], lines: Sequence[str], said: Sequence[str
 
 
 def least_probability(reporting: int, number: int) -> float:
-    """Return the smallest probability with which a sentence of a text counts as a report of a failure.
+    """Return the least probability at which a sentence of a text counts as a report of a failure.
 
     `reporting`: weight of the text's reporting words. `number`: number of the text's sentences. The more reporting
-    words a text has per sentence, the lower is the probability. Logistic regressions on 322 and on 120 published texts
-    gave the formula.
+    words a text has per sentence, the lower is the least probability. The formula comes from logistic regressions on
+    322 and on 120 published texts.
     """
     return max(_LEAST, 1 / (1 + exp(1.7 * log((1 + reporting) / (1 + number)) - 1.7)))
 
@@ -225,7 +229,7 @@ def _undecorated(text: str) -> str:
 
 
 def _shape(before: str) -> str:
-    """Return a pattern for prefixes that differ from `before` only in their numbers and blanks."""
+    """Return a pattern for prefixes that differ from the prefix `before` only in numbers and blanks."""
     parts = re.findall(r"\d+|\s+|[^\d\s]+", before)
     shape = "".join(r"\d+" if p[0].isdigit() else r"[ \t]+" if p.isspace() else re.escape(p) for p in parts)
     return shape.replace(r"[ \t]+\d+", r"[ \t]*\d+", 1) if shape.startswith("[") else rf"[ \t]*{shape}"
@@ -260,7 +264,8 @@ def _unwrapped(text: str) -> str:
 def _indented(text: str) -> str:
     """Join each line that continues the line above.
 
-    Such a line is indented, completes a log pattern, or is a map (`{…}`) below a line on metadata.
+    A line that continues the line above is indented, completes a log pattern, or is a map (`{…}`) below a line about
+    metadata.
     """
 
     @cache

@@ -76,7 +76,7 @@ class Reader:
         self._found = self._logs = self._beside_kafka = False
         self._context: Callable[[int], Context] = lambda _: "logged"
         self._narrated: Mapping[int, float] = {}
-        # Numbers of the lines that a person wrote, without those that an entry already contains.
+        # Numbers of the lines that a person wrote, except lines that are part of an entry.
         self._narration: set[int] = set()
         service, instance = stream.process
         self._jvm = ClientProcess(service, instance, instance)
@@ -170,7 +170,7 @@ class Reader:
             yield from self._text_of(b"\n".join(rest) + b"\n", rest)
 
     def _text_of(self, content: bytes, lines: list[bytes]) -> Iterator[Recorded]:
-        """Yield the records of a text for people: an export, a paste, metrics, dumps, a log."""
+        """Yield the records of a text. The text is an export, a paste, metrics, thread dumps or a log."""
         rows, what = exports.exported(content, lines, self._is_recognised)
         if rows:
             self.input.what, self._cut = what, self._cut and what != exports.DOCUMENT
@@ -345,7 +345,7 @@ class Reader:
         return named.ts_ms
 
     def _large(self, begin: bytes, text: Iterator[bytes]) -> Iterator[Recorded]:
-        """Yield the records of a large text; `begin`: its first blocks, which `text` yields again."""
+        """Yield the records of a large text. `text`: all blocks of the text. `begin`: a copy of the first blocks."""
         sample = plain(begin[: begin.find(b"\n", _SAMPLE) + 1]).split(b"\n")[:-1]
         filled = [line for line in sample if line.strip()][:50]
 
@@ -416,7 +416,7 @@ class Reader:
             return
         document = parsed(value.strip()) if value.lstrip().startswith((b"{", b"[")) else None
         own = line_of(document, ANY_LAYOUT) if isinstance(document, dict) else LogLine()
-        # Other JSON is read as text, because a value may be a client's message.
+        # JSON that is no record is read as text, because a value may be a client's log message.
         if own.message or (isinstance(document, dict | list) and self._is_recognised(value)):
             self.input.span(own.ts_ms)
             yield self._record("any", entry.line, value, entry.ts_ms if own.ts_ms is None else own.ts_ms, entry.key)

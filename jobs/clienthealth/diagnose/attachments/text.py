@@ -181,8 +181,8 @@ class Layout:
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Layout:
         """Learn the layout from the file's first lines. `file_ms`: time of the file's last modification.
 
-        An application's text may look like a prefix. Such a prefix stays in the lines if fewer than half of the lines
-        about Kafka can be parsed after its removal, and if more of these lines can be parsed with the prefix.
+        An application's text may look like a prefix. If fewer than half of the lines about Kafka can be parsed without
+        the prefix, and if more lines about Kafka can be parsed with the prefix, the prefix stays in the lines.
         """
         layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
         if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:
@@ -261,7 +261,10 @@ class Stripped(NamedTuple):
 
 
 class Prefixes:
-    """The prefixes of a file's lines. `names`: their kinds, the outermost first. `keys`: the named pods or programs."""
+    """The prefixes of a file's lines.
+
+    `names`: kinds of the prefixes, the outermost first. `keys`: the pods or programs that the prefixes name.
+    """
 
     def __init__(self, sample: Sequence[bytes]) -> None:
         self.names: list[str] = []
@@ -317,7 +320,10 @@ def _is_syslog(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
-    """Return True if `docker compose` wrote the prefixes, either padded or followed by one blank."""
+    """Return True if `docker compose` wrote the prefixes.
+
+    `docker compose` pads all names in the prefixes to one width, or puts one blank after each name.
+    """
     keys = {match["key"].upper() for match in matches}
     levels = {b"INFO", b"WARN", b"ERROR", b"DEBUG", b"TRACE", b"FATAL"}
     bars = {match.group().find(b"|") for match in matches}

@@ -29,7 +29,7 @@ _REFUSED = ("permission denied", "operation not permitted")
 
 
 class Stacks:
-    """Reads the stacks of a Python process. A `DumpPlan` limits how often they are read."""
+    """Reads the stacks of a Python process. A `DumpPlan` limits how often the stacks are read."""
 
     def __init__(self, service: str, pid: int, settings: Settings, session: Session, budget: DumpBudget) -> None:
         host = socket.gethostname()
@@ -78,7 +78,10 @@ class Page:
             return False
 
     def publish(self) -> None:
-        """Read the statistics page and pass it to the session. Raises ServiceError if its server does not answer."""
+        """Read the statistics page and pass it to the session.
+
+        Raises ServiceError if the page's server does not answer.
+        """
         self._session.take(self._read())
 
     def _read(self) -> RawRecord:

@@ -25,12 +25,16 @@ FACTS = 3
 #: A row of the table; with these widths, the longest verdict fits into 80 columns.
 ROW = "{:<32.32} {:<8.8} {}"
 HANGING = " " * 12
-#: Maximum numbers of threads, of frames per stack, and of threads in the live table.
+#: THREADS: maximum number of threads per process in the lines of `threads`. FRAMES: maximum number of frames per
+#: thread. IN_TABLE: maximum number of threads per process in the live table.
 THREADS, FRAMES, IN_TABLE = 4, 4, 2
 
 
 class Screen:
-    """Writes a line for each finding that begins, ends or is confirmed. On a terminal, it also redraws a table."""
+    """Writes a line for each finding that begins, ends or is confirmed.
+
+    On a terminal, the screen also redraws a table.
+    """
 
     def __init__(self, stream: TextIO = sys.stdout) -> None:
         self._stream = stream
@@ -45,7 +49,7 @@ class Screen:
         self.write(line for change in changes for line in _lines_on(change))
 
     def write(self, lines: Iterable[str]) -> None:
-        """Write lines below all earlier lines. On a terminal, wrap them at its width."""
+        """Write lines below all earlier lines. On a terminal, wrap the lines at the terminal's width."""
         for line in lines:
             # A program that reads the output from a pipe expects one line per fact.
             wrapped = (textwrap.wrap(line, _columns(), subsequent_indent=HANGING) or [""]) if self._live else [line]

@@ -78,9 +78,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Stand(NamedTuple):
-    """A thread in its process's newest dump, and how long it has had the same frames.
+    """A thread in the newest dump of a process, and how long the thread has had the same frames.
 
-    since_ms  time (epoch ms) of the earliest dump since which every dump shows the thread in these frames
+    since_ms  time (epoch ms) of the dump from which on every dump shows the thread in these frames
     at_ms     time of the newest dump, epoch ms
     dumps     number of dumps from `since_ms` to `at_ms`
     cpu_ms    CPU time (ms) of the thread since `since_ms`; None if unknown
@@ -111,7 +111,7 @@ class Session:
     newest  the state of each client as the monitor would publish it, by client
     found   the worst verdict so far, by client and failure mode, without withdrawn or moved verdicts
     dumps   the threads in the newest KEPT_DUMPS (20) records with thread dumps, by `Source`
-    stands  how long each thread of an application has had the same frames: a `Stand` by instance id and thread name
+    stands  a `Stand` for each thread of an application, by instance id and thread name
     faults  the texts of the errors that kept data or clients from being judged
     """
 
@@ -181,7 +181,8 @@ class Session:
     def standing(self, instance: str) -> list[Stand]:
         """Return the application's threads in the newest dump of the process `instance`.
 
-        Threads that called poll() come first. Within each group, the longest unchanged stack comes first.
+        Threads that called poll() come first, then all other threads. Among threads that called poll(), and among all
+        other threads, the longest unchanged stack comes first.
         """
         stands = self.stands.get(instance, {}).values()
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))
@@ -228,7 +229,8 @@ class Session:
     def clients(self, ended: frozenset[str] = frozenset()) -> list[tuple[Client, list[Verdict]]]:
         """Return all clients, each with its worst verdict per mode.
 
-        `ended`: instance ids of the ended processes. Clients of these processes also get verdicts on their ends.
+        `ended`: instance ids of the ended processes. A client of an ended process also gets verdicts on how the
+        client ended.
         """
         bucket = Bucket(load(self._state, 1), self._settings)
         by_key: dict[str, tuple[Client, list[Verdict]]] = {}

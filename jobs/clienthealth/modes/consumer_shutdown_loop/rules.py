@@ -127,9 +127,10 @@ def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fa
 
 
 def _has_left(window: ClientWindow, seen: Closing) -> bool:
-    """Return True if this consumer had left its group before, so that the thread is closing another consumer.
+    """Return True if this consumer has left its group, and the thread in close() still leaves a group.
 
-    KafkaConsumer.close() first leaves the group, and then removes the metric with the time of the last poll.
+    So the thread is closing another consumer. KafkaConsumer.close() first leaves the group, and then removes the metric
+    with the time of the last poll.
     """
     with_time = [reading.ts_ms for reading in window.known_readings if polled_ms(reading) is not None]
     leaving = any("ConsumerCoordinator" in frame for frame in seen.stay.thread.frames)
@@ -192,7 +193,10 @@ def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
 
 
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
-    """Return a thread's longest series of bursts of look-ups. In a series, bursts are less than `gap_seconds` apart."""
+    """Return the lines of a thread's longest series of bursts of failed look-ups.
+
+    The bursts of a series are less than `gap_seconds` apart.
+    """
     lines = [e for e in events(window, LOOKUPS) if (e.thread or "") == thread]
     bursts = [burst for burst in _rows([[line] for line in lines], limits.pause_seconds) if _is_burst(burst, limits)]
     return max(_rows(bursts, limits.gap_seconds), key=spanned, default=[])
@@ -334,7 +338,7 @@ CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_t
 class Closing(NamedTuple):
     """A thread's stay inside close(), according to thread dumps.
 
-    stay     the consecutive dumps with the thread inside close()
+    stay     the `Held` of the thread: the consecutive dumps that show the thread inside close()
     last_ms  epoch ms of the last dump or sample. A client has no samples after close()
     """
 

@@ -58,9 +58,9 @@ POLL_EXPIRED, COMMIT_REFUSED, DIED, HELD = map(FILE.reads, ("poll-expired", "com
 
 #: The end of a thread explains missing polls if it is at most SAME_END_MS (ms) before or after the last poll.
 SAME_END_MS = 5000
-#: Kafka Streams polls a consumer with this suffix in its client id only while it restores state.
+#: Suffix of the client ids of restore consumers, which Kafka Streams polls only while it restores state.
 _RESTORES = "-restore-consumer"
-#: Clients that waited in the selector within WAITED_SECONDS count as inside poll().
+#: A client counts as inside poll() if it waited in the selector in the WAITED_SECONDS before its last sample.
 WAITED_SECONDS = 10.0
 
 
@@ -85,7 +85,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     w = window.table
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
-    # Use `_outside` only without other facts, because dumps may show the same slow batch, which would then count twice.
+    # `_outside` is used only if there is no other fact: a dump may show the same slow batch, which must count once.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += [*_refused_commits(window, thresholds), *stated(window, HELD)]
@@ -134,8 +134,8 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
 
     One of three signs is enough:
     - The consumer was outside poll() for max.poll.interval.ms (or the option's default).
-    - The time since its last poll is at least `suspect_share` of max.poll.interval.ms.
-    - It stopped its heartbeats (`left`).
+    - The time since the consumer's last poll is at least `suspect_share` of max.poll.interval.ms.
+    - The consumer stopped its heartbeats (`left`).
     """
     seconds = seconds_away(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & ~np.isnan(seconds)
@@ -164,8 +164,9 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 def circling(w: Windows, limits: Thresholds) -> Bools:
     """Return one flag per window: True if the group repeatedly removes the consumer for polling too rarely.
 
-    Such a consumer joins its group repeatedly, and its lag grows. Before each join, the consumer is outside poll() for
-    about `seconds_away`. If these times add up to more than the window, other members cause some of the joins.
+    A consumer that polls too rarely joins its group repeatedly, and its lag grows. Before each join, the consumer is
+    outside poll() for about `seconds_away`. If the window is shorter than `seconds_away` times the number of joins
+    minus 1, other members cause some joins.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
@@ -176,7 +177,7 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
 def outlasting_locks(w: Windows, limits: Thresholds) -> Bools:
     """Return one flag per window: True if brokers refuse a share consumer's acknowledgements.
 
-    Its locks on records may have expired while it was outside poll().
+    The consumer's locks on records may have expired while the consumer was outside poll().
     """
     refused: Bools = w.grown("acknowledgements-error-total") > 0
     return refused & (seconds_away(w) >= limits.shortest_lock_seconds)
@@ -437,7 +438,7 @@ def _cause(window: ClientWindow, w: Windows, limits: Thresholds) -> str:
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """Return True if the application polls throughout the window.
 
-    A single poll is not enough: a member that is removed repeatedly polls after each return.
+    A single poll is not enough: a member that is removed from its group repeatedly polls each time it has joined again.
     """
     w = window.table
     away_now = w.max("last-poll-seconds-ago")[0]

@@ -1,8 +1,9 @@
 """Find the topic with a slow handler that keeps a consumer's application away from other topics.
 
-Java. If one handler is slow, the time between two polls is proportional to the number of records that the first poll
-returned from the handler's topic. The growth of `records-lead` gives this number. `records-consumed-total` does not
-give it, because this counter rises only after the application has taken all records of a fetch.
+Java. If one topic's handler is slow, the time between two polls is proportional to the number of records that the
+first of the two polls returned from the topic. The growth of `records-lead` gives the number of records. The counter
+`records-consumed-total` cannot give the number, because the counter rises only after the application has taken all
+records of a fetch.
 
 librdkafka. All topics may share one queue to the application. If only one topic's position moves while the queue is
 full, this topic has the slow handler.
@@ -21,12 +22,12 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
 
     If all polls returned records of a single topic, that topic is returned.
 
-    readings        samples of one client in order of time
+    readings        the samples of one client, in order of time
     least_seconds   minimum time (s) between two polls; shorter times are left out
-    most_variation  the slow topic's time per record may vary by at most this share: (longest - shortest) / shortest
+    most_variation  greatest variation of the slow topic's time per record: (longest - shortest) / shortest
     """
     *over, (_, newest) = [*_stretches(readings)] or [(0.0, {})]
-    # The newest time between polls has not ended yet.
+    # `over` lacks the time since the newest poll with records, because that time is still growing.
     long = [stretch for stretch in over if stretch[0] >= least_seconds]
     moved = [topic for topic in newest if all(topic in moved_by for _, moved_by in long)]
     if len(moved) < 2 or len(long) < 2:
@@ -72,9 +73,9 @@ class Alone(NamedTuple):
 def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     """Return the only topic handled in the newest samples if other topics starve, else None.
 
-    The newest samples begin at `since_ms` (epoch ms) or at the last sample that shows a move of another topic's
-    position, whichever is later. A topic starves if it has unread records at the last sample, or if its position moved
-    only before the newest samples.
+    The newest samples begin at `since_ms` (epoch ms), or later: at the last sample that shows a move of a second
+    topic's position. A topic starves if it has unread records at the last sample, or if its position moved only before
+    the newest samples.
     """
     positioned = [(reading, at) for reading in readings if (at := positions(reading, "position"))]
     begin, handled = len(positioned) - 1, set[str]()
@@ -94,7 +95,7 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
 
 
 def moved(before: Mapping[str, float], now: Mapping[str, float]) -> Mapping[str, float]:
-    """Return how many records the application took from each topic between two samples. Leave out topics with 0."""
+    """Return how many records of each topic the application took between two samples. Leave out topics with none."""
     return {topic: now[topic] - before[topic] for topic in now if now[topic] > before.get(topic, now[topic])}
 
 

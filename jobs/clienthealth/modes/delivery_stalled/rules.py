@@ -41,9 +41,10 @@ CONNECTION_FAILED_SOMEWHERE = FILE.reads("send-blocked-on-metadata.connection-fa
 AUTHENTICATION, TLS = map(FILE.reads, ("also-seen.authentication", "also-seen.tls"))
 
 TROUBLES = ("connection-close-total", "record-retry-total", "record-error-total")
-#: If a client loses at least this many connections per second, they are refused. Time-outs cause fewer losses.
+#: If a client loses at least REFUSED_PER_SECOND connections per second, brokers refuse its connections. Time-outs cost
+#: fewer connections per second.
 REFUSED_PER_SECOND = 0.2
-#: Parts of the names of errors that report too few replicas. The names are reduced to letters in lower case.
+#: Parts of the names of errors that report too few replicas, written only with letters in lower case.
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
@@ -100,8 +101,8 @@ def grown_since(w: Windows, name: str, since: Ints) -> Floats:
 def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
     """Return the signs of a fault: a map from the description of each sign to one value per window.
 
-    A window shows a sign if the value is above 0. The value replaces braces in the description. `since`: for each
-    window, the row of the sample from which counters are compared.
+    A window shows a sign if the value is above 0. Braces in a description stand for the value. `since`: for each
+    window, the row of the sample from which on the growth of counters is measured.
     """
     return {
         **{f"{name} rose by {{:,.0f}}": grown_since(w, name, since) for name in TROUBLES},
@@ -134,8 +135,8 @@ def stalled(w: Windows, limits: Thresholds) -> Bools:
 def net(w: Windows) -> Floats:
     """Return the number of delivered records of each window; NaN if unknown.
 
-    Without `record-ack-total`, this is the number of attempts minus retries and failures. Records that fail without a
-    send make this number too small, so 0 does not prove that nothing was delivered.
+    Without `record-ack-total`, the result is the number of attempts minus retries and failures. If records fail without
+    a send, the result is too small, so 0 does not prove that nothing was delivered.
     """
     acknowledged = w.reported("record-ack-total")
     grown: Floats = w.grown(delivered(w))
@@ -345,7 +346,7 @@ def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """Return True if several samples show deliveries, and no record of the stall still waits."""
+    """Return True if several samples show deliveries, and no record waits or the latest delivery is recent."""
     w = window.table
     return bool(w.rises(delivered(w))[0] > 1) and _delivers(w, thresholds)
 

@@ -44,8 +44,8 @@ Caused = list[tuple[Fact, str]]
 def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -> tuple[Caused, Caused]:
     """Return (facts, doubts) on an I/O thread that runs code outside the Kafka client, such as a callback.
 
-    A fact shows that the thread stays in this code. A doubt shows the thread in this code, but the thread may have
-    returned since. A wait longer than `overdue_seconds` counts as endless.
+    A fact shows that the thread stays in code outside the client. A doubt only shows that the thread was in code
+    outside the client, and may have returned since. A wait longer than `overdue_seconds` counts as endless.
     """
 
     def place(dump: ThreadDump, thread: Thread) -> Hashable:
@@ -171,7 +171,7 @@ def _around(window: ClientWindow, dump: ThreadDump) -> float:
 
 
 def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | None:
-    """Return the thread's CPU time between the dumps of `stay`, as text; '' if unknown.
+    """Return, as text, a thread's CPU time from the first to the last dump of its `Held`; '' if unknown.
 
     Returns None if the thread may have moved.
     """
@@ -189,7 +189,7 @@ def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | No
 
 
 def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
-    """Return True if samples ended before the dumps in `stay`, and two samples were overdue at the last dump."""
+    """Return True if samples ended before the first dump of a `Held`, and two samples were overdue at its last dump."""
     times = [reading.ts_ms for reading in window.known_readings]
     due_ms = 2 * max((after - before for before, after in itertools.pairwise(times)), default=math.inf)
     return bool(times) and times[-1] < stay.since_ms and stay.dump.ts_ms - times[-1] >= due_ms
@@ -198,8 +198,8 @@ def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
 def died(window: ClientWindow) -> tuple[Caused, str | None]:
     """Return (facts that show the end of an I/O thread, name of the exception or None).
 
-    The end is shown by a log line, or by complete dumps that have a thread in send() but no I/O thread. Dumps less than
-    APART_SECONDS apart are only indirect evidence, because the I/O thread may be starting.
+    A log line shows the end of an I/O thread. So do complete dumps with a thread in send() but without an I/O thread.
+    Dumps less than APART_SECONDS apart are only indirect evidence, because the I/O thread may be starting.
     """
     facts = [Fact.of("log", e, quoted(e.text), True) for e in events(window, THREAD_DIED)[-1:]]
     thrown = next((e.captures["thrown"] for e in events(window, THREAD_DIED) if "thrown" in e.captures), None)

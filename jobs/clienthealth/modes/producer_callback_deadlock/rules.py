@@ -130,10 +130,10 @@ def _overdue_after(window: ClientWindow, limits: Thresholds) -> float:
 class Frozen(NamedTuple):
     """Stretches in which `select-total` did not change, although the I/O thread should have used its selector.
 
-    runs       one run of samples per stretch; each other field has one value per stretch
+    runs       the samples of each stretch; each other field has one value per stretch
     filling    True if the buffer filled during the stretch
     overdue    True if records had waited longer than request.timeout.ms at the end of the stretch
-    busy_from  index of the first sample in the stretch at which records waited
+    busy_from  index of the stretch's first sample with waiting records
     timeout    request.timeout.ms in seconds, NaN if unknown
     """
 
@@ -187,7 +187,7 @@ def without_rate(w: Windows, limits: Thresholds) -> tuple[Runs, Column]:
     """Return (stretches, times of samples) that suggest a stuck I/O thread of clients without select-total.
 
     In a stretch, records wait, select-rate is 0, and neither io-ratio nor io-wait-ratio is above 0. The column of times
-    (epoch ms) is NaN for samples that do not meet these conditions.
+    (epoch ms) is NaN for samples that do not suggest a stuck I/O thread.
     """
     uncounted = np.flatnonzero(~w.reported("select-total"))
     runs = w.at(uncounted).still("select-rate")
@@ -215,7 +215,7 @@ def unserved(w: Windows, limits: Thresholds) -> Bools:
 def inside(w: Windows) -> Floats:
     """Return, per window, how long (s) a callback has run at the last sample; NaN if no callback is known to run.
 
-    While a callback runs, callback-time-max grows like the clock, and record-ack-total does not grow.
+    While a callback runs, callback-time-max grows by one second per second, and record-ack-total does not grow.
     """
     seconds, some = np.full(len(w), np.nan), np.flatnonzero(w.samples > 1)
     last = w.last_row[some]
@@ -366,7 +366,7 @@ def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _sent_inside(window: ClientWindow) -> list[Fact]:
-    """Return facts on a send() on the I/O thread; there, only a callback can call send()."""
+    """Return facts on a send() on the I/O thread. On this thread, only a callback can call send()."""
     lines = [event for event in events(window, METADATA_WAITED) if on_io_thread(event)]
     if not lines:
         return []

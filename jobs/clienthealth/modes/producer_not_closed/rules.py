@@ -26,7 +26,7 @@ TERMINATING, UNCLOSED, DIED = map(FILE.reads, ("terminating", "unclosed", "died"
 
 #: Libraries that close producers at exit without a log line.
 CLOSES_UNLOGGED = ("kafka-python",)
-#: From this version on, log lines of the Java client name the client id.
+#: Log lines of the Java client name the client id from version NAMED_SINCE on.
 NAMED_SINCE = (1,)
 
 

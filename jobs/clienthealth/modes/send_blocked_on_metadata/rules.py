@@ -47,7 +47,7 @@ CONNECTION_FAILED, AUTHENTICATION = map(FILE.reads, ("connection-failed", "also-
 TLS, PRODUCER_CONFIG = map(FILE.reads, ("also-seen.tls", "self-descriptions.producer-config"))
 
 DENIED, LEADERLESS = ("TOPIC_AUTHORIZATION_FAILED", "not authorized"), "LEADER_NOT_AVAILABLE"
-#: If two dumps at least this far apart (s) show a thread waiting, the thread is not there by chance.
+#: If a thread waits in two dumps at least STAYS_SECONDS apart, the thread does not wait by chance.
 STAYS_SECONDS = 9.0
 
 
@@ -128,7 +128,7 @@ def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
 def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
     """Return the threads that wait for this client's metadata, according to thread dumps.
 
-    With several producers in the process, other data must show that this client may wait.
+    If the process has several producers, metrics or log lines must show that this client may wait.
     """
     dumps: list[ThreadDump] = []
     for dump in (*window.earlier_dumps, *window.dumps):
@@ -252,7 +252,7 @@ def _dumped(waits: list[Held], same_call: bool | None, limits: Thresholds) -> li
 
 
 def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
-    """Map each topic that brokers keep refusing to the lines about it."""
+    """Return {topic: log lines about the topic} for the topics that brokers keep refusing."""
     by_topic = grouped(_refusals(window), lambda event: event.captures.get("topic", ""))
     return {
         topic: lines
@@ -304,8 +304,8 @@ def sent_any(w: Windows) -> Bools:
 def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
     """Return for each window why sends fail: NEVER, RENEWED or DISCONNECTED; 0 if no send fails or no reason is known.
 
-    Only samples after the last successful send are used. If these samples show buffered records, or a thread that waits
-    for memory, metadata is not the reason.
+    Only samples after the last successful send are used. If a sample after the last successful send shows buffered
+    records, or a thread that waits for memory, metadata is not the reason.
     """
     why_failing = np.zeros(len(w), np.int8)
     some = np.flatnonzero(w.grown("record-error-total") >= limits.min_failed_sends)

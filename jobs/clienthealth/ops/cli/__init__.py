@@ -41,7 +41,7 @@ OF_A_CHECKOUT = frozenset({"grafana_client", "grafana_foundation_sdk", "hypothes
 
 
 class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A command of `commands.toml`. The comment at the head of that file explains the fields."""
+    """A command of `commands.toml`. The comment at the head of `commands.toml` explains the fields."""
 
     help: str
     description: str = ""

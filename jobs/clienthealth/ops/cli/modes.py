@@ -47,7 +47,7 @@ def table(all_modes: list[Mode]) -> str:
 
 
 def run_explain(args: argparse.Namespace) -> int:
-    """Print everything about the failure mode `args.mode`. Raises InputError if there is no such mode."""
+    """Print everything about the failure mode `args.mode`. Raises InputError if `args.mode` is no failure mode."""
     if (mode := modes().get(args.mode)) is None:
         raise InputError(f"there is no failure mode '{args.mode}'; known modes: {', '.join(modes())}")
     explained = explanation(mode, load(args.config).modes.get(mode.id, {}))

@@ -23,7 +23,7 @@ HEAP = 76
 #: Exit codes after which no job is started: success, wrong usage or environment, Ctrl-C.
 FINAL = (0, 2, 130)
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-#: If a job ran longer than this (s), the pause before its restart is FIRST_WAIT again.
+#: After a job that ran longer than WELL_SECONDS, the pauses begin at FIRST_WAIT again.
 WELL_SECONDS = 300.0
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clienthealth.review.model import Review
     from clienthealth.review.period import Period
 
-#: Matches `NAME=` in `NAME=FOLDER`; a URL has a colon before its first equals sign.
+#: Matches `NAME=` in `NAME=FOLDER`, but nothing in a URL, which has a colon before its first equals sign.
 _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*=")
 
 
@@ -63,7 +63,10 @@ def run_review(args: argparse.Namespace) -> int:
 def _reviews(
     spark: Any, settings: Settings, reviewed: Period, actions: Path | None, scratch: Path
 ) -> tuple[Review | Clusters, Sequence[Review], Sequence[Path]]:
-    """Return (review of all clusters, one review per cluster, the files written for all clusters)."""
+    """Return (joint review of all clusters, reviews of single clusters, files of the joint review).
+
+    If there is only one cluster, the joint review is the review of this cluster.
+    """
     from clienthealth.review.actions import FILE
     from clienthealth.review.clusters import side_by_side, write_all
     from clienthealth.review.queries import build
@@ -119,7 +122,7 @@ def with_histories(settings: Settings, options: Sequence[str]) -> Settings:
 def clusters(settings: Settings) -> list[Settings]:
     """Return one `Settings` per reviewed cluster, with the name, history and environment of that cluster.
 
-    Without `[review] histories`, the list contains only `settings`.
+    If `[review] histories` is empty, the only element of the result is `settings`.
     """
     return [
         replace(
@@ -133,9 +136,9 @@ def clusters(settings: Settings) -> list[Settings]:
 
 
 def actions_beside(folder: Path) -> Path:
-    """Return the path of `actions.toml` in the review's folder; if there is none, in the folder above.
+    """Return the path of `actions.toml` in the review's folder; without such a file, its path in the parent folder.
 
-    All reviews share the folder above.
+    All reviews have the same parent folder.
     """
     from clienthealth.review.actions import FILE
 
@@ -144,7 +147,7 @@ def actions_beside(folder: Path) -> Path:
 
 
 def run_maintain(args: argparse.Namespace) -> int:
-    """Delete old days and join small files in each table of the history. Report on each table."""
+    """Delete the data of old days, and join small files, in each table of the history. Report on each table."""
     from clienthealth.configuration import load, placed
     from clienthealth.spark.history import maintain
     from clienthealth.spark.session import session

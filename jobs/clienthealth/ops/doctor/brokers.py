@@ -47,7 +47,7 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
         return
     try:
         brokers = client.describe_cluster()["brokers"]
-        # From Kafka 4.0 on, this list includes brokers that are down (fenced).
+        # From Kafka 4.0 on, the list of brokers includes brokers that are down (fenced).
         away = [broker["broker_id"] for broker in brokers if broker.get("is_fenced")]
         if away:
             down = ", ".join(map(str, away))
@@ -109,10 +109,10 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
     if states == ("compact" in policy):
         yield Finding(about, "ok", f"The topic's cleanup.policy is '{policy}', as it should be.")
     else:
-        lost, wanted = "compaction would delete older samples of a client", "delete"
+        harm, wanted = "compaction would delete older samples of a client", "delete"
         if states:
-            lost, wanted = "a client's record would vanish if the client's state rarely changes", "compact,delete"
-        yield Finding(about, "failed", f"The topic's cleanup.policy is '{policy}': {lost}. Set the policy to {wanted}.")
+            harm, wanted = "without compaction, the topic also keeps all earlier states of a client", "compact,delete"
+        yield Finding(about, "failed", f"The topic's cleanup.policy is '{policy}': {harm}. Set the policy to {wanted}.")
     if read:
         kept_ms, needed = int(config.get("retention.ms", "-1")), settings.monitor.start_seconds_back
         if 0 <= kept_ms < needed * 1000:
@@ -126,7 +126,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
 
 
 def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[Finding]:
-    """Check that this user has the rights in `needed` on a topic. Yields nothing for brokers before 2.3."""
+    """Check that this user has the rights in `needed` on a topic. Yields nothing for brokers before Kafka 2.3."""
     allowed = topic.get("authorized_operations")
     if not isinstance(allowed, list):
         return
@@ -182,7 +182,7 @@ def _groups_seen(client: KafkaAdminClient) -> tuple[State, str]:
         return "warning", f"Groups could not be listed: {type(failed).__name__}: {failed}."
     if seen:
         return "ok", f"This user sees {len(seen)} consumer group(s) and can measure their lag."
-    why = "there is none, or the user lacks the right Describe"
+    why = "no group exists, or the user lacks the right Describe"
     return "skipped", f"This user sees no consumer group: {why}. {DESCRIBE}"
 
 
@@ -215,7 +215,7 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
         yield Finding(
             PUSHES,
             "warning",
-            f"{text}: metrics that clients push to them are lost. Install the plugin, and restart these brokers.",
+            f"{text}: metrics pushed to these brokers are lost. Install the plugin, and restart these brokers.",
         )
     if idle:
         text = f"The plugin of broker(s) {', '.join(map(str, idle))} accepts no pushes, because its settings are wrong"
@@ -249,7 +249,7 @@ def _asked(
 
 
 def configuration(client: KafkaAdminClient, topic: str) -> Mapping[str, str]:
-    """Return the options of a topic that `kafka-health doctor` checks; empty if this user may not read them."""
+    """Return those options of a topic that `kafka-health doctor` checks; {} if this user may not read the options."""
     names = ("cleanup.policy", "retention.ms", "compression.type", "min.insync.replicas")
     resource = ConfigResource(ConfigResourceType.TOPIC, topic, dict.fromkeys(names))
     configs = client.describe_configs([resource], config_filter="all")

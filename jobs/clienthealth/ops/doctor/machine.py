@@ -1,4 +1,4 @@
-"""Check this machine: Java, jars, compression codecs, and the folders of checkpoint, history and reviews.
+"""Check this machine's Java, jars and compression codecs, and the folders of checkpoint, history and reviews.
 
 The exporters read with kafka-python, which needs a library for each codec except gzip.
 """

@@ -16,13 +16,13 @@ from clienthealth.ops.doctor.records import newest
 from clienthealth.settings import Settings
 
 ABOUT = "owners"
-#: Number of newest records of client-health to examine. Most fleets have fewer clients.
+#: Number of newest records of client-health to examine. Most fleets have fewer clients than this number.
 NEWEST = 20_000
 _NAMED = 8
 
 
 def owners_known(settings: Settings) -> Iterator[Finding]:
-    """Compare the files of owners ([owners] files) with services and groups in the newest records of client-health."""
+    """Compare the owners in `[owners] files` with the services and groups in the newest records of client-health."""
     if not (files := settings.owners.files):
         yield Finding(ABOUT, "skipped", "[owners] files is not set, so every alert takes the default route.")
         return

@@ -40,7 +40,7 @@ _EMPTY: Mapping[Stream, tuple[State, str]] = {
     "logs": ("skipped", "The topic has no records yet, so failures that are visible only in logs are not found."),
 }
 CLOCK = "clock"
-#: A sample this far (s) ahead of our clock may be assigned to a wrong minute.
+#: A sample more than SKEW_WARNING_SECONDS ahead of our clock may be assigned to a wrong minute.
 SKEW_WARNING_SECONDS = 5.0
 DELAY_WARNING_SECONDS = 30.0
 
@@ -108,7 +108,7 @@ class Reject:
 
     reason     what is wrong with the records, without `detail`
     detail     details of the first record that has details; '' if no record has details
-    records    number of these records
+    records    number of records that are rejected for `reason`
     partition  the partition of the first record; None for a file
     offset     the offset of the first record
     """
@@ -209,11 +209,12 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
     rejected = {client: by for client, by in ahead.items() if by > future_seconds}
     early = {client: by for client, by in ahead.items() if SKEW_WARNING_SECONDS < by <= future_seconds}
     late = {client: by for client, by in behind.items() if by > DELAY_WARNING_SECONDS}
-    mend, held = "Correct the clocks of these clients or of this machine.", "or a collector delays their samples."
+    mend = "Correct the clocks of these clients or of this machine."
+    slow = "The clocks of these clients are behind, or a collector delays their samples."
     judged: tuple[tuple[Mapping[str, float], State, str, str], ...] = (
         (rejected, "failed", "are rejected, because their time is in the future", mend),
         (early, "warning", "have a time in the future", "Compare the clocks."),
-        (late, "warning", "are older than their records", f"The clocks of these clients are behind, {held}"),
+        (late, "warning", "are older than their records", slow),
     )
     for clients, state, what, remedy in judged:
         if clients:

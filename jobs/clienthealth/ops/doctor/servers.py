@@ -97,11 +97,12 @@ def _reason(error: Exception) -> str:
 
 
 def limits(settings: Settings) -> Iterator[Finding]:
-    """Report the monitor's limits, how much each limit left out, and how many clocks are wrong."""
+    """Report the monitor's limits, the numbers of clients, samples and events beyond them, and wrong clocks."""
     chosen = {limit: getattr(settings.monitor, f"max_{limit.replace('-', '_')}") for limit in LIMITS}
     at_most = ", ".join(f"{limit.replace('-', ' ')} {number:,}" for limit, number in chosen.items())
     if not settings.monitor.metrics_port:
-        text = f"Limits: {at_most}. What each limit left out is unknown, because [monitor] metrics_port is 0."
+        unknown = "How many clients, samples and events exceeded the limits is unknown"
+        text = f"Limits: {at_most}. {unknown}, because [monitor] metrics_port is 0."
         yield Finding("limits", "skipped", text)
         return
     url = f"http://{settings.monitor.metrics_host}:{settings.monitor.metrics_port}/metrics"
@@ -118,12 +119,12 @@ def limits(settings: Settings) -> Iterator[Finding]:
         for sample in family.samples
     }
     clients = values.get(("state_rows", ""), 0)
-    yield Finding("limits", "ok", f"Limits: {at_most}. The monitor keeps {clients:,.0f} clients now.")
+    yield Finding("limits", "ok", f"Limits: {at_most}. The monitor now keeps the state of {clients:,.0f} clients.")
     for limit in LIMITS:
         if left_out := values.get(("left_out_total", limit), 0):
             name = f"max_{limit.replace('-', '_')}"
             what = f"{left_out:,.0f} {limit.replace('-', ' ')} exceeded the limit ({chosen[limit]:,}) and were left out"
-            remedy = f"Find the clients that send so much, or raise [monitor] {name}."
+            remedy = f"Find out which clients cause the excess, or raise [monitor] {name}."
             yield Finding("limits", "warning", f"{what} since the monitor started. {remedy}")
     if skewed := values.get(("skewed_clients", ""), 0):
         text = f"The clocks of {skewed:,.0f} clients are off by more than a minute"

@@ -47,7 +47,7 @@ class Record:
 class Format:
     """One wire format.
 
-    name         the value of the record header `format` for this format
+    name         the format's name; a record header `format` with this name selects the format
     order        formats are tried in ascending order; the first that recognises a record decodes it
     recognise    returns True if the record has this format; never raises an exception
     decode       returns a record's snapshots or log lines, depending on `stream`. Returns None if essential parts have
@@ -79,7 +79,7 @@ def having(*keys: str) -> Callable[[Record], bool]:
 
 @cache
 def formats(stream: Stream) -> tuple[Format, ...]:
-    """Return a stream's formats (metrics or logs) in the order in which they are tried."""
+    """Return the formats of a stream (metrics or logs) in the order in which they are tried."""
     of_stream: list[Format] = []
     for module in pkgutil.iter_modules(__path__):
         declared = vars(importlib.import_module(f"{__name__}.{module.name}"))

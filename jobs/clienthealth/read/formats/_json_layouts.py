@@ -82,9 +82,9 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     about    a description in one line, for the documentation
     order    formats are tried in ascending order
     layout   the paths of each field of a log line
-    all      required fields: a record must have each of them
-    any      alternative fields: a record must have at least one of them, unless `any` is empty
-    none     forbidden fields: a record must not have any of them
+    all      the required fields: a record must have each of them
+    any      the alternative fields: a record must have at least one of them, unless `any` is empty
+    none     the forbidden fields: a record must not have any of them
     beside   maps a field to other fields; a record with the field must have at least one of them
     carries  True if the message is a whole log line in another program's layout
     """
@@ -172,7 +172,7 @@ def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
         service = service_of_pod(pod)
     if service is None and (unit := value_of("unit")) is not None:
         service = unit.removesuffix(".service")
-    # Ignore the JSON of an error that is an object. The layout also names the object's fields with the error's text.
+    # Ignore an error that is a JSON object: the layout also has paths to the object's fields with the error's text.
     said = "" if error is None or error.startswith("{") else error
     nanos = number(value_of("nanos"))
     seconds = number(time) if nanos is not None else None

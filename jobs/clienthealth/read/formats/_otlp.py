@@ -37,7 +37,7 @@ class Metric(NamedTuple):
     kind    kind of the client
     name    our name of the metric; None for a metric that is not read
     kip714  True if clients use this name when they push metrics (KIP-714)
-    whole   the client that the resource names, as the subject of data points without attributes
+    whole   the subject of data points without attributes: the client that the resource names
     """
 
     kind: str
@@ -126,8 +126,8 @@ class Points(Samples):
     def snapshots(self, rolled_up: bool = True, whole: bool = True) -> list[Snapshot]:
         """Return one snapshot per client, as `Samples.snapshots` does.
 
-        The reporting interval is the time span that the deltas cover. Without deltas, it is five minutes for a KIP-714
-        push and one minute for other data.
+        The reporting interval is the time span that the deltas cover. Without deltas, the reporting interval is
+        five minutes for a KIP-714 push and one minute for other data.
         """
         span = self.ts_ms - self._since if self.ts_ms is not None and self._since is not None else None
         self.interval_ms = interval(span, KIP714_INTERVAL_MS if self.pushed else AGENT_INTERVAL_MS)

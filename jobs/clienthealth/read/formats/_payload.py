@@ -1,4 +1,4 @@
-"""Remove a payload's compression, its schema registry's frame, and the envelope of Kafka Connect or Debezium.
+"""Remove a payload's compression, the frame of a schema registry, and the envelope of Kafka Connect or Debezium.
 
 The frame is Confluent's wire format: a zero byte, then the schema's number in four bytes.
 """
@@ -119,8 +119,8 @@ def _unwrap(record: Record) -> None:
 def unpacked(data: bytes | memoryview, most: int) -> bytes | memoryview:
     """Return `data` decompressed; return it unchanged if it is not compressed with gzip or zstd.
 
-    Raises PayloadError if the compressed data is broken, or if more than `most` bytes result. Zstd data also raises
-    PayloadError if the package `zstandard` is not installed.
+    Raises PayloadError if the compressed data is broken, or if its decompressed size exceeds `most` bytes. Zstd data
+    also raises PayloadError if the package `zstandard` is not installed.
     """
     head = bytes(data[:4])
     broken: type[Exception]

@@ -15,9 +15,9 @@ from clienthealth.model.tables import table
 from clienthealth.model.telemetry import Stream
 
 REMEMBERED = 65_536
-#: OTLP's `aggregation_temporality` of a sum of deltas.
+#: Value of OTLP's `aggregation_temporality` for a sum of deltas.
 DELTA = 1
-#: OTLP's flag of a data point without a recorded value.
+#: OTLP's flag for a data point without a recorded value.
 NO_VALUE = 1
 
 _SCHEMA: Mapping[str, Mapping[str, tuple[int, str]]] = table(Path(__file__).with_suffix(".toml"))

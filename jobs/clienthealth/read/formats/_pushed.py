@@ -45,9 +45,9 @@ def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> 
 
 
 def complete(snapshot: Snapshot, headers: Mapping[str, str]) -> None:
-    """Set a pushed snapshot's time, interval and TERMINATING from our broker plugin's headers.
+    """Set a pushed snapshot's time, interval and metric `TERMINATING` from our broker plugin's headers.
 
-    The time comes from the broker's clock. TERMINATING is 1 if the client is closing, else 0.
+    The time comes from the broker's clock. The metric `TERMINATING` is 1 if the client is closing, else 0.
     """
     if INSTANCE not in headers:
         return

@@ -39,7 +39,10 @@ def _struct(name: str, metrics: Iterable[str]) -> type[msgspec.Struct]:
 
 
 def _getter(every: Iterable[str], names: Iterable[str]) -> Callable[[Any], tuple[float | None, ...]]:
-    """Return a function that reads the metrics `names` from a struct; `every` lists the struct's metrics in order."""
+    """Return a function that reads metrics from a struct.
+
+    `every`: names of all metrics of the struct, in order. `names`: names of the metrics to read.
+    """
     numbers = {name: n for n, name in enumerate(every)}
     fields = [f"f{numbers[name]}" for name in names]
     read: Callable[[Any], Any] = attrgetter(*fields)
@@ -135,7 +138,7 @@ def fast(
 
     headers_present  True if a header names the format or a part of the client's identity
     latest_ms        the latest accepted time (epoch ms)
-    largest          maximum size of the value in bytes (`monitor.max_record_bytes`)
+    largest          limit (bytes) for the size of the value (`monitor.max_record_bytes`)
     """
     if headers_present or value is None or len(value) > largest:
         return None

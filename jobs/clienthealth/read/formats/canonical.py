@@ -19,9 +19,9 @@ METRIC_NAMES: tuple[str, ...] = tuple(dict.fromkeys(name for names in CLIENT_MET
 
 
 def options(config: Any) -> dict[str, str]:
-    """Return, as texts, the client options in `config` (a JSON object) that failure modes use.
+    """Return the client options that failure modes read, with their values as texts.
 
-    Options with null, a list or an object as value are left out.
+    `config`: all options (a JSON object). Options with null, a list or an object as value are left out.
     """
     options = mapping(config)
     return {name: value_text for name in CONFIG_OPTIONS if (value_text := text(options.get(name))) is not None}

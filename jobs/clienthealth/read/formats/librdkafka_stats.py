@@ -97,7 +97,10 @@ def _of_consumer(stats: Object, brokers: list[Object]) -> dict[str, float | None
 
 
 def _over(parents: list[Object], name: str) -> tuple[float | None, float | None]:
-    """Return (average weighted by `cnt`, maximum) of the statistic `name` over all `parents`."""
+    """Return (average weighted by `cnt`, maximum) of a statistic.
+
+    `parents`: the brokers or topics that have the statistic. `name`: the statistic's field.
+    """
     weights = weighted = 0.0
     maxima = []
     for parent in parents:

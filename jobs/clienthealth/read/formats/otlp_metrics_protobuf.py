@@ -89,9 +89,9 @@ class Shapes:
         self._remembered = 0
 
     def read(self, scope: bytes, into: Points, ids: Ids) -> None:
-        """Add the data points of a scope (encoded `ScopeMetrics`) to `into`. `ids`: attributes that may name a client.
+        """Add the data points of a scope (encoded `ScopeMetrics`) to the collection `into`.
 
-        Raises ValueError if the bytes are not a `ScopeMetrics` message.
+        `ids`: attributes that may name a client. Raises ValueError if the bytes are not a `ScopeMetrics` message.
         """
         if _OURS not in scope:
             return
@@ -125,7 +125,7 @@ def _other_bytes(parts: Parts, ids: Ids) -> Parts:
 
 
 def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
-    """Add a scope's data points to `into`; return False if the times of a point are not in the usual layout."""
+    """Add a scope's data points to the collection `into`; return False if a point's times are in an unusual layout."""
     ends, starts = set(), set()
     for times in set(parts[_TIMES::_ITEMS]):
         if len(times) == _START_AND_END.size:

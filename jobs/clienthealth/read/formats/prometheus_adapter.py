@@ -1,7 +1,7 @@
 """prometheus-kafka-adapter. A record has one sample of Prometheus's remote write; the sample's value is a string.
 
-Let the adapter send only samples that match `{__name__=~"kafka_(producer|consumer)_.*"}`. All other samples become
-rejects (`no-metrics`).
+Let the adapter send only samples that match `{__name__=~"kafka_(producer|consumer)_.*"}`. Samples that do not
+match become rejects (`no-metrics`).
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ _VALUES = frozenset({"gauge", "counter", "value", "untyped"})
 class _Layout(NamedTuple):
     """The meaning of a Telegraf metric's name and of its fields' names.
 
-    series  (field, name of the series) for each Prometheus series; if a metric has one, its other fields are ignored
+    series  (field, name of the series) for each Prometheus series. In a metric with such a series, all other fields
+            are ignored
     kind    kind of the client; None for a metric of another program
     names   our names of the metrics in `fields`
     """

@@ -25,9 +25,9 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     """A condition on the value of a client's option: a text, a pattern, or a limit.
 
     option  the option's name, or `measured.` and the name of one of the client's measurements
-    one_of  texts in lower case, one of which the value must equal; `is` in TOML
-    like    alternative to `one_of`: a regular expression that the whole value must match
-    of      name of an option if `below` and `above` are multiples of its value; '' if they are plain numbers
+    one_of  the values for which the condition holds, in lower case; the key in TOML is `is`
+    like    a regular expression that the whole value must match, as an alternative to `one_of`
+    of      name of an option if `below` and `above` are multiples of the option's value; '' if they are plain numbers
     """
 
     option: str
@@ -50,12 +50,12 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 
 
 class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
-    """A known issue, reported in addition to the verdicts. `says` is its title.
+    """A known issue, reported in addition to the verdicts. `says` is the issue's title.
 
     id             the name of the issue's table in TOML; records, the history and JSON use the same id
     sentence       one or two sentences that describe the issue
     action         what to do about the issue
-    least          minimum number of lines in a run of lines about the issue; a shorter run is normal
+    least          lower limit for the number of lines in a run of lines about the issue; a shorter run is normal
     apart_seconds  a run with fewer lines than `least` ends after this time (s) without a line
     when           required conditions on the client's options or measurements; all conditions must hold
     source         URL of the option's documentation; '' if log lines show the issue
@@ -71,7 +71,7 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
 
     @property
     def hint(self) -> bool:
-        """True if the client's options show the issue. False if log lines or measurements show it."""
+        """True if the client's options show the issue. False if log lines or measurements show the issue."""
         return bool(self.when) and not any(one.option.startswith(MEASURED) for one in self.when)
 
 
@@ -80,7 +80,7 @@ _SOURCES = _TABLES.pop("sources")
 #: Literals must not contain these characters: in raw JSON, which is searched, they may be escaped.
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
 _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
-#: Matches the end of an error's class name in a log line. In source code, other characters follow the name.
+#: Matches the end of an error's class name in a log line, but not the end of a class name in source code.
 _THROWN = r"(?:Exception|Error)(?=: \S|\]|['\"]| - | at |, :message=>|\s*(?:\n|\Z))"
 
 
@@ -100,7 +100,7 @@ def _named(error: str) -> dict[str, object]:
 def _coded(error: str) -> dict[str, object]:
     """Return the TOML table of a log pattern that matches a protocol error's code (for example, `NOT_LEADER`).
 
-    Elixir and Erlang write the code as an atom.
+    Elixir and Erlang write an error's code as an atom.
     """
     code, atom = (case(_WORDS.sub("_", error)) for case in (str.upper, str.lower))
     return {

@@ -10,7 +10,7 @@ from clienthealth.model.readings import LogEvent
 from clienthealth.model.values import grouped, integer
 from clienthealth.read.logs.dumps import DUMP_LINE
 
-#: Events with the same pattern, client, thread and address in the same interval of this length (ms) are merged.
+#: Length (ms) of the intervals in which events with the same pattern, client, thread and address are merged.
 SAMPLING_MS = 100
 #: Equal lines of thread dumps are merged if they are in the same block (SLOT_BYTES) of a file and have times in the
 #: same interval (LINE_SAMPLING_MS). Blocks are numbered modulo SLOTS, so the numbers repeat only after 256 KiB. A dump
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Entry(Protocol):
-    """A log event or a thread dump. `repeats`: number of equal entries for which it stands, itself included."""
+    """A log event or a thread dump. `repeats`: number of equal entries merged into this entry, including itself."""
 
     repeats: int
 
@@ -69,9 +69,9 @@ def is_new(kept: dict[Hashable, E], entry: E) -> bool:
 
 
 def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
-    """Return at most `most` entries per process, but at least one per process and log pattern.
+    """Limit the entries of each process to `most`, but keep at least one entry per process and log pattern.
 
-    `entries` are in order of time. If there are more than `most` entries in all, the result is grouped by process.
+    `entries`: in order of time. If the number of all entries exceeds `most`, the result is grouped by process.
     """
     if len(entries) <= most:
         return entries
@@ -80,9 +80,10 @@ def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
 
 
 def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list[T]:
-    """Return the newest items: at most `most`, but always the newest item of each key.
+    """Return the newest items, and always the newest item of each key.
 
-    `items` are in order of time; `sort` returns an item's key. If items are left out, the result is grouped by key.
+    `items`: in order of time. `most`: limit for the number of returned items; only the newest items of keys may exceed
+    the limit. `sort`: the function that returns an item's key. If items are left out, the result is grouped by key.
     """
     if len(items) <= most:
         return list(items)
@@ -92,7 +93,7 @@ def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list
 
 
 def _allowed(sizes: Mapping[Hashable, int], most: int) -> int:
-    """Return how many items of each key to keep, so that about `most` items remain."""
+    """Return how many items of each key to keep. `most`: about how many items to keep in all."""
     left = most
     for position, size in enumerate(sorted(sizes.values())):
         each = left // (len(sizes) - position)

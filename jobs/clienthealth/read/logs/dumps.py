@@ -51,8 +51,8 @@ def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
 def is_line(text: str) -> bool:
     """True if a single log line may be part of a dump that was sent line by line.
 
-    A frame must contain one of _TELLING. Frames of exceptions are accepted, too, because they look like a dump's
-    frames.
+    A frame must contain one of the texts in _TELLING. Frames of exceptions are accepted, too, because they look like a
+    dump's frames.
     """
     line = text.lstrip(" \t")
     if line.startswith("at "):

@@ -1,6 +1,7 @@
-"""Turn log records into log events (lines that match a log pattern) and thread dumps. All other lines are dropped.
+"""Turn log records into log events (lines that match a log pattern) and thread dumps.
 
-Nearly every line is dropped, so the cheapest test, a search for literals, comes first.
+Lines that are neither an event nor part of a dump are dropped. Nearly every line is dropped, so the cheapest test, a
+search for literals, comes first.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ BYTES_PER_LINE = 64
 
 LIBRARIES = r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|confluent|sarama|\[thrd:|\b(?:kgo|franz-go|brod|faust|redpanda)\b"
 _LIBRARY = re.compile(LIBRARIES, re.ASCII | re.IGNORECASE)
-#: The prefix of librdkafka's own lines. If a line with the prefix also has a logger or level, an application copied the
-#: line.
+#: The prefix of librdkafka's own lines. If a line has librdkafka's prefix and also a logger or level, an application
+#: copied the line.
 _OF_RDKAFKA = re.compile(r"%\d\|")
 #: A client's prefix. In a line that is not the client's own (`_is_own`), a prefix before a match shows that an
 #: application copied the line.
@@ -42,7 +43,7 @@ _RE = {name: re.compile("".join(pieces)) for name, pieces in table(Path(__file__
 MAX_BEFORE = 500
 #: Maximum difference (ms) between local times of one moment in two time zones.
 FAR_MS = 26 * 3_600_000
-#: Levels of lines that report no trouble. Such a line may quote a text about trouble.
+#: Levels of lines that report no trouble, but may quote a text about trouble.
 CALM = ("TRACE", "DEBUG", "INFO")
 #: If a match ends after the first MAX_SHOWN characters, the shown text begins MAX_LEFT characters before the match.
 MAX_LEFT, MAX_SHOWN = 40, 160

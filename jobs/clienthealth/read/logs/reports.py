@@ -1,7 +1,8 @@
 """Find sentences in which a person reports a failure or a known issue of a Kafka client.
 
-People word reports in more ways than patterns can list. So a classifier learned from examples to find them. It is a
-multinomial logistic regression over hashed character n-grams. `make reports` trains it, and writes reports.toml.
+People word reports in more ways than patterns can list. So a classifier learned from examples to find reports. The
+classifier is a multinomial logistic regression over hashed character n-grams. `make reports` trains the classifier, and
+writes reports.toml.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ BUCKETS = 1 << 14
 #: A sentence counts as the report of a known issue if the issue has at least this probability. A known issue causes no
 #: verdict on a client.
 OF_ISSUE = 0.3
-#: If a pattern for lines of any program matches in a person's sentence, the match counts only if the sentence reports a
-#: failure with at least this probability.
+#: Minimum probability that a person's sentence reports a failure. Below this probability, a match in the sentence does
+#: not count if the log pattern may match lines of any program (`Wording.loose`).
 OF_PATTERN = 0.15
 #: Lengths of the character n-grams, which include the blanks around a word.
 SIZES = range(2, 6)
@@ -57,9 +58,10 @@ def _model() -> _Model:
 
 
 def features(sentence: str) -> tuple[list[int], Floats]:
-    """Return the buckets of a sentence's n-grams (of characters within words, and pairs of words) and their values.
+    """Return the buckets of a sentence's n-grams, and a value for each bucket.
 
-    A value is 1 + ln(count), divided by the Euclidean norm of all values.
+    The n-grams are sequences of characters within words, and pairs of words. A value is 1 + ln(count), divided by
+    the Euclidean norm of all values.
     """
     words = _WORD.findall(_DIGITS.sub("0", sentence.lower().replace("’", "'")))
     padded = [f" {word} " for word in words]

@@ -1,4 +1,4 @@
-"""Recognise log lines in which a client states its version, name or configuration. Such lines show no fault."""
+"""Recognise log lines that show no fault, but state the client's version, name or configuration."""
 
 from __future__ import annotations
 

@@ -107,8 +107,8 @@ def zone_between(written_ms: int, there_ms: int) -> int | None:
     """Return the offset (ms) which, added to a time without a zone, gives UTC; None if unknown.
 
     `written_ms`: the time, read as UTC. `there_ms`: when the text arrived (epoch ms). The offset is the multiple of
-    half an hour that differs from `there_ms - written_ms` by at most SOON_MS, because a delay is rarely so close to a
-    multiple of half an hour.
+    half an hour that is closest to `there_ms - written_ms`. If the difference from the multiple exceeds SOON_MS, the
+    offset is unknown, because the text may have arrived late.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS
@@ -183,7 +183,7 @@ class Times:
     last      the last time that was read
     zoned     True if any time so far had a zone or was an epoch time
     ahead_ms  offset (ms) from UTC of the last time that was read; positive east of UTC
-    until     time of the file's last modification; None if unknown
+    until     when the file was last modified; None if unknown
     """
 
     forms: list[tuple[str, re.Pattern[bytes]]]
@@ -226,7 +226,10 @@ class Times:
 
     @classmethod
     def anywhere(cls) -> Times:
-        """Return an instance for times that follow other words. Only formats that nothing else resembles are tried."""
+        """Return an instance for times that need not be at the beginning of a line.
+
+        Only formats that cannot be confused with other text are tried.
+        """
         return cls(list(_ANYWHERE))
 
     def begins(self, line: bytes) -> bool:
@@ -269,7 +272,7 @@ class Times:
 
 
 def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
-    """Return a list with the first format of _ANYWHERE that fits over half of the lines; [] if no format does."""
+    """Return the first format of _ANYWHERE that fits more than half of the lines, as a list; [] if no format fits."""
     own = [line for line in lines if line.strip() and not line.startswith((b" ", b"\t", b"Caused by"))]
     for name, pattern in _ANYWHERE:
         if own and 2 * sum(pattern.match(line, 0, 300) is not None for line in own) > len(own):

@@ -36,16 +36,17 @@ class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, dict=True):
     """A log pattern.
 
-    id         hyphenated, unique. It is in the monitor's state on disk (`LogEvent.signature`)
+    id         hyphenated and unique; part of the monitor's state on disk (`LogEvent.signature`)
     source     maps a library to the versions and the source file of the line; the key `any` stands for any program
-    literal    text in every match (or one of `or_literals`), searched first because this is cheaper. Case matters
+    literal    every match contains this text, or one of `or_literals`. The texts are searched for before
+               the pattern, because a search for a text is faster. Case matters
     or_literals  alternatives to `literal`. In `literal` and `or_literals`, `%name%` stands for a list of texts: the
                table `searches` of shapes.toml has the lists
     pattern    regular expression for the message or the lines below it. Named groups become `LogEvent.captures`;
                `%name%` stands for a part in shapes.toml
     logger     beginning of the logger's name; None for any. Names without a dot are not tested
-    also       id of a known issue that a matching line shows besides the failure; '' if none
-    reports    a label of the classifier (`judged`), or ''. If a label is set, the pattern applies only to sentences of
+    also       the known issue (its id) that a matching line shows besides the failure; '' if none
+    reports    '' or a label of the classifier (`judged`). If a label is set, the pattern applies only to sentences of
                a person, and sentences to which the classifier gives the label also count as matches
     examples   lines that the pattern must match
     """
@@ -88,12 +89,12 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     process   True if the event is about all clients of the process
     life      the change in the client's life: `begins`, `closes` (begins to close), `closed`, `loses` (ends with
               undelivered records) or `is killed` (the client's process is killed); None if the event shows no change
-    counted   a counter of the Java client, or ''. A line is ignored if this counter does not rise about the
+    counted   name of a counter of the Java client, or ''. A line is ignored if the counter does not rise about the
               time of the line
-    halted    a counter of the Java client, or ''. A line is ignored if this counter rises later
+    halted    name of a counter of the Java client, or ''. A line is ignored if the counter rises after the line
     away      True if the event occurs only after max.poll.interval.ms without a poll()
     unserved  True if the brokers or the group's coordinator do not serve the client
-    otherwise  True if the event is searched for only where no other pattern matches
+    otherwise  True if the event's patterns apply only to text that no other pattern matches
     suspects  the failure modes that the event suggests, each with the cause of the failure ('' if unknown). An event
               suggests failures only in attached texts in which no later line matches an event with `relief`
     enough    the minimum number of lines that raise the suspicion in `suspects`

@@ -36,7 +36,7 @@ MAX_ABOVE = 20_000
 MAX_DUMPS = 256
 _QUOTED_NAME = re.compile(r"[ \t]*\"(?P<name>[^\"]{1,300})\"[^\"{}]{0,200}\Z", re.ASCII)
 _STATE_OR_FRAME = re.compile(r"[ \t]*(?:java\.lang\.Thread\.State: |at [\w$./@-]+\.[\w$<>]+\()", re.ASCII)
-#: Matches a log line or an exception. Frames below such a line do not belong to the thread above.
+#: Matches a log line or an exception. Frames below the match do not belong to the thread above the match.
 _ENTRY = pattern(TABLES["lines"]["entry"])
 
 
