@@ -81,7 +81,7 @@ def lag_seconds() -> Panel:
         204,
         "Lag in time",
         "Age of the oldest uncommitted record of each group, the largest first. A rise is bad. A saw-tooth shows a "
-        "batch job. What to do: compare the lag with the panel Records in and out. Alert: KafkaClientLagGrowing.",
+        "batch job. What to do: compare the lag with the panel 'Records in and out'. Alert: KafkaClientLagGrowing.",
         [Query(worst(f"kafka_consumergroup_group_max_lag_seconds{{{OF_GROUP}}}", _BY), _GROUP)],
         CLOCK,
         links=to_group(),

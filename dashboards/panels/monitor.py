@@ -135,7 +135,7 @@ def _strip() -> Sequence[Panel]:
             4,
             "Age of the newest record",
             "Age of the newest data that a verdict uses. High is bad: verdicts may be out of date. What to do: see "
-            "whether the monitor falls behind, in the panel Records not yet read. Alert: KafkaClientHealthStale.",
+            "whether the monitor falls behind, in the panel 'Records not yet read'. Alert: KafkaClientHealthStale.",
             age_of_newest(),
             AGE,
             above={STALE_SECONDS: CRITICAL},
@@ -354,8 +354,8 @@ def _left_out() -> Sequence[Panel]:
             37,
             "Files of owners",
             "Whether the exporter could read the current [owners] files. If the exporter could not read the files, "
-            "alerts go to the previous owners of services. What to do: run kafka-health check-config, which names the "
-            "wrong line. Alert: KafkaClientHealthOwnersUnread.",
+            "alerts go to the previous owners of services. What to do: run kafka-health check-config, and correct the "
+            "line that the error message names. Alert: KafkaClientHealthOwnersUnread.",
             f"min({_P}_exporter_owners_read{{{OF_KEPT}}})",
             "none",
             mappings=words({0: ("unread", CRITICAL), 1: ("read", GOOD)}),

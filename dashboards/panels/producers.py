@@ -68,7 +68,7 @@ def _strip() -> Sequence[Panel]:
             2,
             "Fullest buffer",
             "Used part of the fullest buffer, as a share of buffer.memory. High is bad: at 1, send() blocks. What to "
-            "do: find the producer in the panel Buffer used. Alert: KafkaClientBufferNearlyExhausted.",
+            "do: find the producer in the panel 'Buffer used'. Alert: KafkaClientBufferNearlyExhausted.",
             f"max(kafka_client_producer_buffer_used_ratio{{{OF_CLIENT}}})",
             "percentunit",
             above={LIMITS.buffer_used_ratio: WARNING, LIMITS.buffer_full_ratio: CRITICAL},

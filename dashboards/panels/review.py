@@ -48,8 +48,8 @@ def _strip() -> Sequence[Panel]:
             1,
             "Healthy client-minutes",
             "Share of the client-minutes in the chosen time range that were healthy (no failure suspected or "
-            "confirmed). A share below the panel Target is bad. What to do: see which service and failure mode spent "
-            "the error budget. Alert: KafkaClientErrorBudgetBurn counts only confirmed failures.",
+            "confirmed). A share below the value in the panel 'Target' is bad. What to do: see which service and "
+            "failure mode spent the error budget. Alert: KafkaClientErrorBudgetBurn counts only confirmed failures.",
             f"1 - ({_unhealthy_share()})",
             "percentunit",
             nothing="nothing observed",
@@ -80,7 +80,7 @@ def _strip() -> Sequence[Panel]:
             4,
             "Unhealthy client-minutes",
             "Number of client-minutes with a suspected or confirmed failure. High is bad. What to do: see the panel "
-            "Unhealthy clients by failure mode. Alert: KafkaClientErrorBudgetBurn.",
+            "'Unhealthy clients by failure mode'. Alert: KafkaClientErrorBudgetBurn.",
             _minutes(UNHEALTHY),
             "short",
             nothing="nothing observed",

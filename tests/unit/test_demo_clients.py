@@ -58,4 +58,4 @@ def test_the_soak_has_healthy_clients_alone_and_a_cluster_that_is_rolled_under_e
 
 def test_the_chronic_run_has_a_client_of_each_mode() -> None:
     shown = {CLIENTS[name].mode for name in chosen("CHRONIC")}
-    assert shown == {*modes(), None}, "put the name of a client of each mode into CHRONIC of the Makefile"
+    assert shown == {*modes(), None}, "for each mode, add the name of a client to CHRONIC in the Makefile"

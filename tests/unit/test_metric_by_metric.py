@@ -87,7 +87,8 @@ def adapter(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, A
 def jmxtrans(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, Any]]:
     for group, name, value, topic in samples(kind, reading):
         if topic and topic.partition is None:
-            # Client ids and topics contain dots, so `keyspace` is ambiguous without a partition.
+            # A dot joins client id and topic in jmxtrans's field `keyspace`, and client ids contain dots, too. Only the
+            # number of a partition shows where the topic begins.
             continue
         suffix = f".{topic.topic}.{topic.partition}" if topic else ""
         yield {

@@ -1,4 +1,4 @@
-"""If data is sent again after a client's end, no new incident opens."""
+"""If a second copy of a client's data arrives after the client's end, no new incident opens."""
 
 from __future__ import annotations
 

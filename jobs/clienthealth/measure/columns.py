@@ -137,7 +137,7 @@ class Column:
         return counted(~self._unknown)
 
     def bounds(self, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
-        """Translate spans [lo, hi) of rows into spans of positions in the list of known values."""
+        """Translate spans [lo, hi) of rows into spans in the list of known values."""
         if not self.reported:
             return np.zeros_like(lo), np.zeros_like(lo)
         return (lo, hi) if self.whole else (self._before[lo], self._before[hi])

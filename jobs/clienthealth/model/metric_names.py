@@ -13,7 +13,7 @@ from clienthealth.model.metrics import SPELLINGS
 
 #: The attributes that are read from each MBean group (`type`) of the Java client.
 JAVA: Mapping[str, Sequence[str]] = SPELLINGS["java"]
-#: Maps our name of a metric to its names in older Java clients, which have the same unit.
+#: Maps our name of a metric to the metric's names in older Java clients. The unit is the same under each name.
 FORMERLY: Mapping[str, Sequence[str]] = SPELLINGS["formerly"]
 SHARED: frozenset[str] = frozenset(SPELLINGS["shared"])
 SCALA: Mapping[str, str] = SPELLINGS["scala"]

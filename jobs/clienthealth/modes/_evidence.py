@@ -42,9 +42,9 @@ NEVER_SECONDS = 1e8
 class Circumstance:
     """A condition that excludes an innocent explanation of a fact.
 
-    holds  True or False if data shows the condition or its opposite; None if no data decides
-    text   a clause: why the condition holds or does not hold, or what is unknown
-    name   the id of the circumstance; '' without an id
+    `holds`  True or False if data shows the condition or its opposite; None if no data decides
+    `text`   a clause: why the condition holds or does not hold, or what is unknown
+    `name`   the id of the circumstance; '' without an id
     """
 
     holds: bool | None
@@ -109,7 +109,7 @@ class Fact:
 
     @property
     def refuted(self) -> bool:
-        """True if data shows that the fact's innocent explanation is true."""
+        """True if data shows that the circumstance `given` does not hold, so the fact proves nothing."""
         return self.given is not None and self.given.holds is False
 
     @property

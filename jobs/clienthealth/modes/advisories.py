@@ -31,15 +31,15 @@ Release = Annotated[str, msgspec.Meta(pattern=r"^\d+(\.\d+){2,3}$")]
 class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A known bug of some versions of a library.
 
-    bug      the bug's number in the library's issue tracker, or a name if the bug has no number
-    kinds    the kinds of client that have the bug; empty: all kinds
-    since    the first version that is known to have the bug
-    fixed    the releases that brought the fix, at most one per minor version, in rising order. All versions after
-             the last release in this list have the fix, too
-    says     one sentence about the bug
-    causes   ids of the modes that the bug causes
-    mimics   ids of the modes that the bug looks like
-    source   address of a description of the bug; '' for the bug's page in the issue tracker
+    `bug`     the bug's number in the library's issue tracker, or a name if the bug has no number
+    `kinds`   the kinds of client that have the bug; empty: all kinds
+    `since`   the first version that is known to have the bug
+    `fixed`   the releases that brought the fix, at most one per minor version, in rising order. All versions after the
+              last release in this list have the fix, too
+    `says`    one sentence about the bug
+    `causes`  ids of the modes that the bug causes
+    `mimics`  ids of the modes that the bug looks like
+    `source`  address of a description of the bug; '' for the bug's page in the issue tracker
     """
 
     bug: str
@@ -108,8 +108,8 @@ def libraries() -> Mapping[str, Library]:
 class Advised:
     """The known bugs of a version.
 
-    known       the bugs that cause a failure mode, then the other bugs, each with the address of its description
-    upgrade_to  the next release without known bugs; '' if there is none, or if this version has no known bug
+    `known`       the bugs that cause a failure mode, then the other bugs, each with the address of its description
+    `upgrade_to`  the next release without known bugs; '' if there is none, or if this version has no known bug
     """
 
     known: tuple[tuple[Known, str], ...] = ()

@@ -62,10 +62,10 @@ def held(
     A `Held` contains the dump, and the unbroken run of earlier dumps that show the thread at the same place. `dumps`
     are in order of time.
 
-    where    a function that returns where a thread is in a dump; None to leave the thread out
-    threads  a function that returns the threads of a dump to examine
-    stays    a function that returns False if the thread's CPU time, or data besides the dumps, shows that the thread
-             moved between the dumps
+    `where`    a function that returns where a thread is in a dump; None to leave the thread out
+    `threads`  a function that returns the threads of a dump to examine
+    `stays`    a function that returns False if the thread's CPU time, or data besides the dumps, shows that the thread
+               moved between the dumps
     """
     found: list[Held] = []
     before: dict[tuple[str, Hashable], Held] = {}

@@ -249,7 +249,7 @@ def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
     "window", "Log lines that report the failure make `ok` doubtful, even if the client's samples contradict them."
 )
 def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Change `ok` to unknown if samples contradict lines that report the failure.
+    """Change `ok` to `unknown` if samples contradict lines that report the failure.
 
     The judge did not see the lines that samples contradict.
     """
@@ -261,9 +261,9 @@ def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("window", "Log lines alone would open an incident that the client's next sample may contradict.")
 def _await_samples(verdict: Verdict, context: Context) -> Verdict:
-    """If only log lines show a new failure, set the verdict to unknown until the client's next sample.
+    """If only log lines show a new failure, set the verdict to `unknown` until the client's next sample.
 
-    The verdict stays unknown for at most LONGEST_MS. Runs last, after adjustments that remove evidence.
+    The verdict stays `unknown` for at most LONGEST_MS. Runs last, after adjustments that remove evidence.
     """
     reporting = context.reporting
     if reporting is None or not verdict.unhealthy or verdict.mode in context.incidents:
@@ -282,7 +282,8 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
 
 
 ALL_SILENT = "no client reports: perhaps the collectors of metrics or their topic have stopped"
-#: A failure lasts until the end of a recording if evidence is less than LASTING_MS older than the end.
+#: A failure lasts until the end of a recording if its newest evidence is from the last LASTING_MS before the client's
+#: newest sample, or later.
 LASTING_MS = 90_000
 
 
@@ -300,7 +301,7 @@ def _lasts(verdict: Verdict, context: Context) -> bool:
 
 @_adjustment("moment", "If all clients are silent at once, the collectors of metrics or their topic have stopped.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
-    """Set a verdict without log evidence to unknown if no client reports.
+    """Set a verdict without log evidence to `unknown` if no client reports.
 
     Runs first, because later adjustments of this stage read the verdict.
     """
@@ -311,7 +312,7 @@ def _all_silent(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "A recording can end before its process, so missing data alone gives at most a suspicion.")
 def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
-    """Lower a confirmed verdict on a client's end to suspected. Runs before `explained`, which compares statuses."""
+    """Lower a confirmed verdict on a client's end to `suspected`. Runs before `explained`, which compares statuses."""
     if context.attached is None or verdict.status != "confirmed" or not modes()[verdict.mode].absence:
         return verdict
     return replace(verdict, status="suspected")
@@ -362,9 +363,9 @@ def _topics(verdict: Verdict, kind: str = "") -> list[str]:
 
 @_adjustment("shown", "Log lines without times cannot prove a failure that is defined by a duration.")
 def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Set a verdict that rests only on untimed lines to unknown.
+    """Set a verdict that rests only on untimed lines to `unknown`.
 
-    Runs before `unproven-ok`, which keeps the reason of an unknown verdict.
+    Runs before `unproven-ok`, which keeps the reason of a verdict `unknown`.
     """
     mode, attached = modes()[verdict.mode], context.attached
     cause = mode.cause(verdict)
@@ -379,9 +380,9 @@ def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "Copied metrics end when the person stops copying, not when the client ends.")
 def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
-    """Set a verdict on a client's end to unknown if only copied or few samples show the end.
+    """Set a verdict on a client's end to `unknown` if only copied or few samples show the end.
 
-    Runs before `unproven-ok`, which keeps the reason of an unknown verdict.
+    Runs before `unproven-ok`, which keeps the reason of a verdict `unknown`.
     """
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
@@ -397,7 +398,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "`ok` is unproven without evidence of health for this mode, or if evidence could not be read.")
 def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
-    """Change `ok` to unknown if the mode is not ruled out. Runs after all other adjustments that change a status."""
+    """Change `ok` to `unknown` if the mode is not ruled out. Runs after all other adjustments that change a status."""
     attached = context.attached
     if attached is None or verdict.unhealthy or (verdict.status == "unknown" and verdict.reason != FEW):
         return verdict

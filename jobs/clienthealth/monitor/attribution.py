@@ -199,7 +199,7 @@ class ProcessLog:
     def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
         """Decide whether a log entry belongs to `client`, as the function `owner` does, with one exception.
 
-        If the entry names another instance, and other entries name the instance of `client`, the result is "another's".
+        If the process's log names the instance of `client`, an entry that names a different instance is "another's".
         """
         if entry.instance and entry.instance != client.instance and client.instance in self.instances:
             return "another's"
@@ -262,7 +262,7 @@ class ProcessLog:
         return single or reports or event.signature in _of_processes()
 
     def _clients_of_topic(self, event: LogEvent, kind: str | None) -> Set[str]:
-        """Return the names of the clients of this kind in lines about the event's topic."""
+        """Return the names of clients of this kind that occur in lines about the event's topic."""
         return self.topics.get(event.captures.get("topic", ""), frozenset()) & self.named.get(kind, frozenset())
 
     def named_clients(self) -> Iterator[tuple[str | None, str | None, Kind]]:

@@ -1,7 +1,7 @@
 """Judge clients with new samples or log entries: change the clients' incidents, and return the clients' records.
 
-A gate tests all windows at once for one failure mode. A judge examines windows that a gate suspects, and windows with
-dumps or log lines for its mode.
+The gate of a failure mode tests all windows at once. The judge of the failure mode then examines the windows that the
+gate selects, and the windows with dumps or log lines about the failure mode.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> 
 
 
 def namesakes(bucket: Bucket, client: Client) -> Sequence[Life]:
-    """Return the lifetimes of clients of the same name and kind in other processes on the host."""
+    """Return the lifetimes of clients in other processes on the host, with the same name and kind as `client`."""
     elsewhere = (life for life in bucket.lives[client.process] if life.client.instance != client.instance)
     return [life for life in elsewhere if life.client.client_id == client.client_id and life.client.kind == client.kind]
 

@@ -4,7 +4,7 @@ Beyond a limit, new clients are left out and counted. A client that has reported
 so a batch adds only a limited number of such clients.
 
 Log lines wait for metrics of the same time, because logs may be read minutes ahead of metrics. Ended clients are
-remembered, so that old data that a collector sends again does not bring them back.
+remembered, so that a second copy of old data, from a collector, does not bring them back.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbers) -> tuple[list[Chunk], int]:
-    """Drop data that a collector sent again for ended clients.
+    """Drop copies of ended clients' data that a collector has sent a second time.
 
-    Data of an ended client counts as sent again if it has no sample after the client's end.
+    Data of an ended client counts as a copy if the data has no sample after the client's end.
 
     Returns the remaining chunks, and the number of dropped samples. `numbers`: maps the identity of each reporting
     client to the client's position in `state.all_clients`.

@@ -18,7 +18,8 @@ from clienthealth.review.model import InputQuality, WrongClock, of_row
 from clienthealth.review.period import MINUTE, Period, utc
 from clienthealth.spark.history import CLIENT_KEY
 
-#: The number of the highest class of lag. The classes of lag are powers of ten.
+#: The highest class of lag. A lag of n digits is in class n; a lag of more than LAG_CLASSES digits is in class
+#: LAG_CLASSES.
 LAG_CLASSES = 8
 
 

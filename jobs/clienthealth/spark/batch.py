@@ -54,9 +54,9 @@ _HEADERS = "array<struct<key:string,value:binary>>"
 class Batch:
     """Write the results of each batch of the query, and pause after a small batch.
 
-    pending  the batch that a previous process planned but did not commit; Spark repeats it. None for no such batch
-    before   the function to call before a batch is read
-    waiting  the function that returns True if the topics have unread records
+    `pending`  the batch that a previous process planned but did not commit; Spark repeats it. None for no such batch
+    `before`   the function to call before a batch is read
+    `waiting`  the function that returns True if the topics have unread records
 
     A batch is small if it has less than half of `max_offsets_per_trigger` records. After a small batch, the next batch
     begins `trigger_seconds` after the start of the small batch. After an empty batch, the pause lasts for IDLE_SECONDS,

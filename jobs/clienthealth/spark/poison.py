@@ -13,8 +13,8 @@ From a narrowed batch, the monitor reads only a sixteenth of the records. If cra
 down to one record. A batch of one record cannot be narrowed, so one of the events above makes the monitor skip the
 record. If the batch without the record succeeds, the record becomes a reject.
 
-Once results of a batch are written, the batch is not narrowed, because later batches would write results of the same
-records again.
+After the monitor has begun to write a batch's results, the batch is not narrowed. Otherwise later batches would read
+the records that narrowing leaves out, and would write results of these records a second time.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ log = logging.getLogger(__name__)
 
 REASON = "fatal"
 #: A batch is narrowed after DEATHS crashes with a sign of a record's fault, or after KILLS crashes without a sign. A
-#: narrowed batch is narrowed again after one crash with a sign, or after DEATHS crashes without a sign.
+#: narrowed batch is narrowed again after one crash with a sign of a record's fault, or after DEATHS crashes without a
+#: sign.
 DEATHS, KILLS = 3, 20
-#: To find the faulty record in a batch, the monitor reads 1/SHARE of the batch at a time. After CALM good batches, the
-#: limit of records per batch is multiplied by SHARE.
-SHARE, CALM = 16, 20
+#: Narrowing leaves 1/GROWTH of a batch's records. After CALM good batches, the limit of records per batch is multiplied
+#: by GROWTH.
+GROWTH, CALM = 16, 20
 #: Parts of Spark's messages. OF_RECORDS: signs of a faulty record. NOT_OF_RECORDS: signs of a cause other than a
 #: record.
 OF_RECORDS = (
@@ -52,17 +53,17 @@ RUN, WRITING = "run.json", "writing"
 class Run(msgspec.Struct):
     """The notes that a process keeps beside the checkpoint, for the process that starts after it.
 
-    running  True from the process's start until the process notes its end; stays True if `fault` is True
-    batch    number of the batch that was pending at the process's start; -1 if there was none
-    reading  True once the process has begun to read the pending batch
-    deaths   number of processes that ended in the pending batch with a sign of a record's fault
-    kills    number of processes that ended while they read the pending batch, without a sign of a record's fault
-    fault    True if Spark's message on the failure is a sign of a record's fault
-    limit    maximum number of records of each kind (metrics, logs) in a batch; 0: the limit in the settings
-    skipped  (source, topic, partition, offset) of the record that is left out
-    until    [(topic, partition, end offset)]: where the batch that was narrowed last ended before the narrowing
-    heap     True if the heap was exhausted
-    owner    the id of this process
+    `running`  True from the process's start until the process notes its end; stays True if `fault` is True
+    `batch`    number of the batch that was pending at the process's start; -1 if there was none
+    `reading`  True once the process has begun to read the pending batch
+    `deaths`   number of processes that ended in the pending batch with a sign of a record's fault
+    `kills`    number of processes that ended while they read the pending batch, without a sign of a record's fault
+    `fault`    True if Spark's message on the failure is a sign of a record's fault
+    `limit`    maximum number of records of each kind (metrics, logs) in a batch; 0: the limit in the settings
+    `skipped`  (source, topic, partition, offset) of the record that is left out
+    `until`    [(topic, partition, end offset)]: where the most recently narrowed batch ended before its narrowing
+    `heap`     True if the heap was exhausted
+    `owner`    the id of this process
     """
 
     running: bool = False
@@ -151,7 +152,7 @@ class Guard:
                 return True
         if self._calm < CALM:
             return False
-        self._restart(run.limit * SHARE)
+        self._restart(run.limit * GROWTH)
         return True
 
     def unlimited(self) -> None:
@@ -221,5 +222,5 @@ def narrowed(sizes: Mapping[Part, int], choose: random.Random) -> dict[Part, int
     If each part has one record, half of the parts are chosen at random.
     """
     if max(sizes.values()) > 1:
-        return {part: max(1, size // SHARE) for part, size in sizes.items()}
+        return {part: max(1, size // GROWTH) for part, size in sizes.items()}
     return dict.fromkeys(choose.sample(sorted(sizes), len(sizes) // 2), 1)

@@ -56,7 +56,7 @@ def measure(scope: Scope) -> Result:
             + [f"{run.peak_mb:,.0f}", f"{run.accused:,}", f"{run.rejected:,}"]
         )
     parts = [f"CPU of {part}, µs" for part in ("JVM", "Python", "broker")]
-    head = ["format", "bytes in a record", "clients in a record", "records/s", "CPU per record, µs", *parts]
+    head = ["format", "bytes per record", "clients per record", "records/s", "CPU per record, µs", *parts]
     how = (
         f"The monitor reads snapshots of {CLIENTS:,} healthy clients. The measurement of the speed begins after "
         "a third of the records. An OTLP record has snapshots of two clients."

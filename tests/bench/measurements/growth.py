@@ -57,7 +57,7 @@ def measure(scope: Scope) -> Result:
         Figure(f"CPU of a task that takes over 1/32 of {most.unhealthy:,} open incidents", taken, "ms"),
     ]
     cpus = ["CPU of judging", "CPU per client", "CPU of the driver"]
-    data = ["data to the driver", "data and CPU of the driver while clients fail"]
+    data = ["data to the driver", "data to the driver and CPU of the driver, while clients fail"]
     head = ["clients", "unhealthy clients", *cpus, *data, "state of a client"]
     how = (
         "The table shows the cost of a batch of 10 s. One process judges a 32nd of the clients, and the cost is "

@@ -69,7 +69,7 @@ def measure(scope: Scope) -> Result:
         before = {table: version_size(root / table) for table in history.TABLES}
         ran = {"maintain": _run(Path(folder), ["maintain", "--history", str(root)])}
         after = {table: version_size(root / table) for table in history.TABLES}
-        for what, length in (("review of a week", 7), ("review of a quarter", QUARTER)):
+        for what, length in (("a week's review", 7), ("a quarter's review", QUARTER)):
             if 4 * length <= days + 3:
                 period = ["--from", str(end - timedelta(days=length)), "--to", str(end - timedelta(days=1))]
                 ran[what] = _run(Path(folder), ["review", "--history", str(root), "--out", f"{folder}/out", *period])
@@ -85,7 +85,7 @@ def _result(
     after: Mapping[str, tuple[int, int]],
     ran: Mapping[str, Ran],
 ) -> Result:
-    limits = {"maintain": MAINTAIN_SECONDS, "review of a week": WEEK_SECONDS, "review of a quarter": QUARTER_SECONDS}
+    limits = {"maintain": MAINTAIN_SECONDS, "a week's review": WEEK_SECONDS, "a quarter's review": QUARTER_SECONDS}
     name = f"history of {clients:,} clients and {days} days"
     figures = [
         Figure(f"{name}: duration of {what}", ran[what].seconds, "s", limit)

@@ -34,25 +34,26 @@ CUT, EXPLAINED = "the last line has no line end", "quoted in an explanation"
 class Input:
     """One file, part of an archive, or standard input. The items of an input are log lines, thread dumps or samples.
 
-    name       the name that the user knows: `support.zip/logs/app.log`; `stdin` for standard input
-    what       kind of content, as shown to the user: `log`, `thread dump (jcmd)`, `metrics.jsonl`, `a Java archive`
-    read       number of lines in the input (for metrics: records)
-    used       the number of lines that can support a verdict
-    start_ms   time of the first used item, epoch ms; None if no used item has a time
-    end_ms     time of the last used item
-    dated      False if the items have a time of day but no date
-    named      what the file's name gave as the time of items that have no time: 'day' (date and time), 'clock' (time),
-               '' (nothing)
-    local      True if the items' times name no zone; they are then read as UTC
-    zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
-    emptied    number of records without client metrics after the last record with client metrics; 0 if all records lack
-               client metrics
-    timed      False if the items' times are made up, and show only the order of the items
-    left_out   number of left-out lines about Kafka, by reason
-    unread     number of lines that may be evidence but could not be read, by reason
-    process    the process that wrote the input: (service, instance or host); None if unknown
-    topics     names by which evidence refers to the input (`Source.topic`); they are no Kafka topics
-    names_client  True if any line names a Kafka client, or a class of a client's library
+    `name`          the name that the user knows: `support.zip/logs/app.log`; `stdin` for standard input
+    `what`          kind of content, as shown to the user: `log`, `thread dump (jcmd)`, `metrics.jsonl`, `a Java
+                    archive`
+    `read`          number of lines in the input (for metrics: records)
+    `used`          the number of lines that can support a verdict
+    `start_ms`      time of the first used item, epoch ms; None if no used item has a time
+    `end_ms`        time of the last used item
+    `dated`         False if the items have a time of day but no date
+    `named`         what the file's name gave as the time of items that have no time: 'day' (date and time), 'clock'
+                    (time), '' (nothing)
+    `local`         True if the items' times name no zone; they are then read as UTC
+    `zone_ms`       duration (ms) to add to the items' times to get UTC; None if unknown
+    `emptied`       number of records without client metrics after the last record with client metrics; 0 if all records
+                    lack client metrics
+    `timed`         False if the items' times are made up, and show only the order of the items
+    `left_out`      number of left-out lines about Kafka, by reason
+    `unread`        number of lines that may be evidence but could not be read, by reason
+    `process`       the process that wrote the input: (service, instance or host); None if unknown
+    `topics`        the names of this input in `Source.topic` of evidence; these names are not names of Kafka topics
+    `names_client`  True if any line names a Kafka client, or a class of a client's library
     """
 
     name: str

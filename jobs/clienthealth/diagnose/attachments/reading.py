@@ -51,9 +51,9 @@ Progress = Callable[[str, int, int | None], None]
 class Reader:
     """Reads the records of one stream.
 
-    progress  called after each read with the stream's name, the bytes read, and the size (or None)
-    now_ms    the present time (epoch ms), for files without a credible time of modification
-    undated   the time (epoch ms) that data get if they have no times, by process; all readers share this mapping
+    `progress`  called after each read with the stream's name, the bytes read, and the size (or None)
+    `now_ms`    the present time (epoch ms), for files without a credible time of modification
+    `undated`   maps a process to the time (epoch ms) that its undated data gets; all readers share this mapping
     """
 
     def __init__(
@@ -460,7 +460,7 @@ class Reader:
 
 
 def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
-    """Replace the dump's line numbers by `numbers`, the lines' numbers in the file."""
+    """Number a dump's lines as in the file: line i of the dump's text is line `numbers[i]` of the file."""
     for thread in dump.threads:
         thread.line = numbers[thread.line]
     dump.taken = frozenset(numbers[at] for at in dump.taken)

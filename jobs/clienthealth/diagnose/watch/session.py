@@ -56,7 +56,7 @@ class Recorder:
         self._write(client["service"], "metrics.jsonl", json.dumps(line) + "\n", "a")
 
     def dump(self, record: Mapping[str, Any]) -> None:
-        """Write the thread dump in a log record's message to a file `jstack-*.txt`."""
+        """Take the thread dump from a log record's message, and write the dump to a file `jstack-*.txt`."""
         service = record["service.name"]
         self._dumps[service] = number = self._dumps.get(service, 0) + 1
         at = datetime.fromisoformat(record["@timestamp"])

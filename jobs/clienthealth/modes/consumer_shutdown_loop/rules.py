@@ -193,9 +193,9 @@ def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
 
 
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
-    """Return the lines of a thread's longest series of bursts of failed look-ups.
+    """Return the log lines of the longest period in which a thread's look-ups fail in bursts.
 
-    The bursts of a series are less than `gap_seconds` apart.
+    The bursts of a period are less than `gap_seconds` apart.
     """
     lines = [e for e in events(window, LOOKUPS) if (e.thread or "") == thread]
     bursts = [burst for burst in _rows([[line] for line in lines], limits.pause_seconds) if _is_burst(burst, limits)]

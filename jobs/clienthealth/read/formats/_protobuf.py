@@ -114,7 +114,7 @@ def _messages(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[int
 
 
 def _fields(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (number, wire type, start, end of the value) of each field of the message data[at:end]."""
+    """Yield (number, wire type, start of the value, end of the value) for each field in the message data[at:end]."""
     while at < end:
         tag, begin = varint(data, at, end)
         wire = tag & 7

@@ -74,7 +74,10 @@ class _Meaning(NamedTuple):
 
 
 class _Shape:
-    """The positions of the numbers in a scope. `meanings` maps the bytes around the numbers to the numbers' meaning."""
+    """Where the times and values of data points are in the bytes of a scope.
+
+    `meanings` maps the bytes around these numbers to the numbers' meaning.
+    """
 
     def __init__(self, form: str) -> None:
         self.unpack = struct.Struct(form).unpack
@@ -82,7 +85,7 @@ class _Shape:
 
 
 class Shapes:
-    """A cache of the positions of numbers in instrumentation scopes."""
+    """A cache: where the numbers are in the bytes of instrumentation scopes."""
 
     def __init__(self) -> None:
         self._of_size: dict[int, dict[str, _Shape]] = {}
@@ -216,7 +219,7 @@ def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
 
 
 def _written(start: int, end: int, value: float) -> tuple[bytes, bytes]:
-    """Return (times, value) of a data point as protobuf bytes, in the usual order."""
+    """Return (times, value) of a data point, each encoded as protobuf, with fields in the order of their numbers."""
     times = (_STARTS + _END.pack(start) if start else b"") + _ENDS + _END.pack(end)
     return times, _AS_INT + _WHOLE.pack(value) if type(value) is int else _AS_DOUBLE + _DOUBLE.pack(value)
 

@@ -24,10 +24,10 @@ MEASURED = "measured."
 class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"one_of": "is"}):
     """A condition on the value of a client's option: a text, a pattern, or a limit.
 
-    option  the option's name, or `measured.` and the name of one of the client's measurements
-    one_of  the values for which the condition holds, in lower case; the key in TOML is `is`
-    like    a regular expression that the whole value must match, as an alternative to `one_of`
-    of      name of an option if `below` and `above` are multiples of the option's value; '' if they are plain numbers
+    `option`  the option's name, or `measured.` and the name of one of the client's measurements
+    `one_of`  the values for which the condition holds, in lower case; the key in TOML is `is`
+    `like`    a regular expression that the whole value must match, as an alternative to `one_of`
+    `of`      name of an option if `below` and `above` are multiples of the option's value; '' if they are plain numbers
     """
 
     option: str
@@ -160,8 +160,8 @@ TROUBLES = tuple(BY_ID.values())
 def lint(options: Mapping[str, str], kind: Kind | None) -> list[tuple[Trouble, str]]:
     """Return (known issue, text) for each issue that a client's options or measurements show.
 
-    `text` lists the options that show the issue, as `name = value, …`. Issues that measurements show come first. In
-    `options`, the names of measurements begin with `measured.`.
+    `text` lists the options and measurements with values that cause or show the issue, as `name = value, …`. Issues
+    that measurements show come first. In `options`, the names of measurements begin with `measured.`.
     """
     found = []
     for trouble in TROUBLES if options else ():

@@ -120,8 +120,9 @@ def polls_for(thread: Thread, client_id: str) -> bool | None:
 def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
     """Yield (client id or None, kind) of each client with threads in a dump.
 
-    If the dump names several producers, and a thread waits inside send(), (None, producer) is yielded, too. A Java
-    consumer is yielded only if a framework polls it, or if the dump shows no other client.
+    If the dump names several producers, and a thread waits inside send(), the pair (None, "producer") is yielded in
+    addition, because the dump does not show which producer the thread has called. A Java consumer is yielded only if a
+    framework polls it, or if the dump shows no other client.
     """
     named = dict.fromkeys(
         name for thread in dump.threads if (name := thread.name.removeprefix(PRODUCER_THREAD)) != thread.name

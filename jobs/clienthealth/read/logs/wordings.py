@@ -46,8 +46,9 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
                `%name%` stands for a part in shapes.toml
     logger     beginning of the logger's name; None for any. Names without a dot are not tested
     also       the known issue (its id) that a matching line shows besides the failure; '' if none
-    reports    '' or a label of the classifier (`judged`). If a label is set, the pattern applies only to sentences of
-               a person, and sentences to which the classifier gives the label also count as matches
+    reports    '' or a label of the classifier (`judged`). A pattern with a label applies only to texts in which a
+               person reports a case. In these texts, a sentence to which the classifier gives the label counts as a
+               match, too
     examples   lines that the pattern must match
     """
 
@@ -81,23 +82,24 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
 class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, dict=True):
     """A log event: something that libraries log, each in its own words.
 
-    says      what happened, in a few words
-    wordings  the log patterns of the event
-    no_pattern    maps libraries without a pattern ("sarama, kafkajs") to the reason
-    kind      the kind of client that logs the event; None if several kinds log it
-    relief    True if the event shows that a fault has ended
-    process   True if the event is about all clients of the process
-    life      the change in the client's life: `begins`, `closes` (begins to close), `closed`, `loses` (ends with
-              undelivered records) or `is killed` (the client's process is killed); None if the event shows no change
-    counted   name of a counter of the Java client, or ''. A line is ignored if the counter does not rise about the
-              time of the line
-    halted    name of a counter of the Java client, or ''. A line is ignored if the counter rises after the line
-    away      True if the event occurs only after max.poll.interval.ms without a poll()
-    unserved  True if the brokers or the group's coordinator do not serve the client
-    otherwise  True if the event's patterns apply only to text that no other pattern matches
-    suspects  the failure modes that the event suggests, each with the cause of the failure ('' if unknown). An event
-              suggests failures only in attached texts in which no later line matches an event with `relief`
-    enough    the minimum number of lines that raise the suspicion in `suspects`
+    `says`        what happened, in a few words
+    `wordings`    the log patterns of the event
+    `no_pattern`  maps libraries without a pattern ("sarama, kafkajs") to the reason
+    `kind`        the kind of client that logs the event; None if several kinds log it
+    `relief`      True if the event shows that a fault has ended
+    `process`     True if the event is about all clients of the process
+    `life`        the change in the client's life: `begins`, `closes` (begins to close), `closed`, `loses` (ends with
+                  undelivered records) or `is killed` (the client's process is killed); None if the event shows no
+                  change
+    `counted`     name of a counter of the Java client, or ''. A line is ignored if the counter does not rise about the
+                  time of the line
+    `halted`      name of a counter of the Java client, or ''. A line is ignored if the counter rises after the line
+    `away`        True if the event occurs only after max.poll.interval.ms without a poll()
+    `unserved`    True if the brokers or the group's coordinator do not serve the client
+    `otherwise`   True if the event's patterns apply only to text that no other pattern matches
+    `suspects`    the failure modes that the event suggests, each with the cause of the failure ('' if unknown). An
+                  event suggests failures only in attached texts in which no later line matches an event with `relief`
+    `enough`      the minimum number of lines that raise the suspicion in `suspects`
     """
 
     says: str

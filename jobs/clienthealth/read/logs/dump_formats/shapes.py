@@ -15,17 +15,17 @@ _NEVER = pattern(r"(?!)")
 class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The format of a tool's dumps, as patterns of lines.
 
-    what      the tool's name, as users see it
-    hints     texts; every dump of the shape contains at least one of them
-    header    matches the first line of a thread, with the group `name` and perhaps `key`, `virtual`, `state` and `cpu`
-    frames    names of the patterns in `threads.FRAMES` that match the tool's frames
-    state     matches a line with the thread's state or CPU time (groups `state` and `cpu`)
-    other     matches the remaining lines of a dump
-    above     matches the lines before the first thread
-    time      matches the line with the dump's time above the first thread (group 1: time; group 2: milliseconds)
-    title     text in the first line of a dump
-    end       text in the last line of a dump; '' if the tool writes no such line
-    python    True if the frames are Python's
+    `what`    the tool's name, as users see it
+    `hints`   texts; every dump of the shape contains at least one of them
+    `header`  matches the first line of a thread, with the group `name` and perhaps `key`, `virtual`, `state` and `cpu`
+    `frames`  names of the patterns in `threads.FRAMES` that match the tool's frames
+    `state`   matches a line with the thread's state or CPU time (groups `state` and `cpu`)
+    `other`   matches the remaining lines of a dump
+    `above`   matches the lines before the first thread
+    `time`    matches the line with the dump's time above the first thread (group 1: time; group 2: milliseconds)
+    `title`   text in the first line of a dump
+    `end`     text in the last line of a dump; '' if the tool writes no such line
+    `python`  True if the frames are Python's
     """
 
     what: str
