@@ -39,9 +39,9 @@ class Section:
 class Page:
     """A dashboard.
 
-    variables  names of the dashboard's variables
-    since      start of the time range when the dashboard is opened
-    refresh    interval at which the dashboard reloads itself; '' means never
+    `variables`  names of the dashboard's variables
+    `since`      start of the time range when the dashboard is opened
+    `refresh`    interval at which the dashboard reloads itself; '' means never
     """
 
     name: str

@@ -74,9 +74,9 @@ def start(
 ) -> Alerting:
     """Start Prometheus and Alertmanager, and wait until both answer.
 
-    scrape      maps the name of each scrape job to the host:port to scrape
-    interval    scrape and evaluation interval of Prometheus
-    group_wait  replaces `group_wait` and `group_interval` of all routes; None keeps them
+    `scrape`      maps the name of each scrape job to the host:port to scrape
+    `interval`    scrape and evaluation interval of Prometheus
+    `group_wait`  replaces `group_wait` and `group_interval` of all routes; None keeps them
 
     Raises ServiceError if Prometheus or Alertmanager does not answer within five minutes.
     """

@@ -31,11 +31,11 @@ JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", f"-Dlog4j.
 class Broker:
     """A broker that can be stopped and started again with the same port and data.
 
-    properties    further broker properties, which override the demo's properties
-    options       security settings for clients of this broker, named as in `[kafka.options]`
-    port          port for clients; by default a free port
-    telemetry_to  brokers to which our plugin writes pushed metrics; '' for this broker, None for no plugin
-    jar_set       name of the set of jars (`jars.SETS`) that the next start uses
+    `properties`    further broker properties, which override the demo's properties
+    `options`       security settings for clients of this broker, named as in `[kafka.options]`
+    `port`          port for clients; by default a free port
+    `telemetry_to`  brokers to which our plugin writes pushed metrics; '' for this broker, None for no plugin
+    `jar_set`       name of the set of jars (`jars.SETS`) that the next start uses
     """
 
     def __init__(

@@ -74,11 +74,12 @@ class Context(Protocol):
 class Outage:
     """A fault of a client's broker, connection or process.
 
-    after       seconds from the client's first acknowledged record to the start of the outage
-    seconds     duration of the outage
-    from_onset  True if `seconds` begins at the onset of the client's failure, False if it begins at the outage's start
-    fails       True if the outage itself is the failure that the monitor must find, not only the cause of a failure
-    every       seconds from the end of an outage to the next outage; None for a single outage
+    `after`       seconds from the client's first acknowledged record to the start of the outage
+    `seconds`     duration of the outage
+    `from_onset`  True if `seconds` begins at the onset of the client's failure, False if it begins at the outage's
+                  start
+    `fails`       True if the outage itself is the failure that the monitor must find, not only the cause of a failure
+    `every`       seconds from the end of an outage to the next outage; None for a single outage
     """
 
     after: float
@@ -93,16 +94,16 @@ class Outage:
 class DemoClient:
     """A client of the demo: a program, its options, and perhaps an outage.
 
-    program        name of the Java source file without `.java`, or `produce_and_consume` for a Python client
-    mode           id of the failure mode that the client shows, None for a control (a healthy client)
-    kinds          minimum number of different kinds of evidence that a verdict on the client must cite
-    measurements   measurements that may raise alerts because the client's load is heavy, although nothing fails
-    default        True if the client is started when the user names no clients
-    classpath      name of the set of jars, or of the Python library
-    load_rate      for a client of the legacy broker: records per second that the demo sends to each topic
-    options        system properties of the Java program, or arguments of the Python program
-    nice           nice value of the process
-    not_by_pushes  reason why metrics are read through Jolokia although the client's version can push them
+    `program`        name of the Java source file without `.java`, or `produce_and_consume` for a Python client
+    `mode`           id of the failure mode that the client shows, None for a control (a healthy client)
+    `kinds`          minimum number of different kinds of evidence that a verdict on the client must cite
+    `measurements`   measurements that may raise alerts because the client's load is heavy, although nothing fails
+    `default`        True if the client is started when the user names no clients
+    `classpath`      name of the set of jars, or of the Python library
+    `load_rate`      for a client of the legacy broker: records per second that the demo sends to each topic
+    `options`        system properties of the Java program, or arguments of the Python program
+    `nice`           nice value of the process
+    `not_by_pushes`  reason why metrics are read through Jolokia although the client's version can push them
     """
 
     name: str

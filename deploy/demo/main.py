@@ -35,11 +35,11 @@ BULKY = ("broker*/data", "cluster/*/data", "legacy/data", "legacy/zookeeper", "c
 class Options:
     """The options of the demo.
 
-    seconds  duration from the start of the clients; None: until Ctrl-C
-    expect   ids of the failure modes that must cause a page; empty: all pages are forbidden; None: see below
-    clients  names of the clients to start; empty: the default clients
-    folder   the folder of the run; None: a new folder
-    keep     True if the data of brokers and monitor is kept after the run
+    `seconds`  duration from the start of the clients; None: until Ctrl-C
+    `expect`   ids of the failure modes that must cause a page; empty: all pages are forbidden; None: see below
+    `clients`  names of the clients to start; empty: the default clients
+    `folder`   the folder of the run; None: a new folder
+    `keep`     True if the data of brokers and monitor is kept after the run
 
     With `seconds` but without `expect`, each failure must cause exactly one page. Without `seconds` and without
     `expect`, nothing is checked.

@@ -17,16 +17,16 @@ from deploy.demo.webhook import Page
 class Course:
     """What happened to one demo client so far. Times are epoch milliseconds.
 
-    now             newest status of each mode
-    first           when each (mode, status) was seen for the first time
-    kinds           kinds of evidence in the suspected and confirmed verdicts on each mode
-    paged           time at which the first critical alert of each mode was delivered
-    alerts          time at which each alert was first delivered; the key is "SEVERITY ALERTNAME"
-    firing          modes with a critical alert that fires now
-    first_shown_ms  time at which `client.mode` was first suspected or confirmed, None if never
-    last_shown_ms   time at which `client.mode` was last suspected or confirmed
-    gaps            (start, end) of the periods in which `client.mode` was neither suspected nor confirmed
-    events          number of timeline entries that `take_timeline` has already processed
+    `now`             newest status of each mode
+    `first`           when each (mode, status) was seen for the first time
+    `kinds`           kinds of evidence in the suspected and confirmed verdicts on each mode
+    `paged`           time at which the first critical alert of each mode was delivered
+    `alerts`          time at which each alert was first delivered; the key is "SEVERITY ALERTNAME"
+    `firing`          modes with a critical alert that fires now
+    `first_shown_ms`  time at which `client.mode` was first suspected or confirmed, None if never
+    `last_shown_ms`   time at which `client.mode` was last suspected or confirmed
+    `gaps`            (start, end) of the periods in which `client.mode` was neither suspected nor confirmed
+    `events`          number of timeline entries that `take_timeline` has already processed
     """
 
     client: DemoClient

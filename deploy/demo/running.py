@@ -26,12 +26,12 @@ _PUSHES_AS = re.compile(rb"Client telemetry registered with client instance id: 
 class Running:
     """A started client of the demo. Lines that begin with ONSET, RECOVERED or COUNTERS in its output are parsed.
 
-    jolokia_urls  targets for `kafka-health export jvm`
-    actions       functions that run in threads while the program runs, for example outages. Each function must return
-                  soon after `self.wait` returns True
-    output        file with everything that the program prints
-    onset_ms      time (epoch ms) of the first line `ONSET`, None before
-    timeline      (epoch ms, text) of each event so far
+    `jolokia_urls`  targets for `kafka-health export jvm`
+    `actions`       functions that run in threads while the program runs, for example outages. Each function must return
+                    soon after `self.wait` returns True
+    `output`        file with everything that the program prints
+    `onset_ms`      time (epoch ms) of the first line `ONSET`, None before
+    `timeline`      (epoch ms, text) of each event so far
     """
 
     def __init__(

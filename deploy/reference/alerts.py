@@ -33,9 +33,9 @@ def generate() -> dict[str, str]:
 class Alert(NamedTuple):
     """The properties of an alert that the alert's runbook shows.
 
-    hold    value of the key `for` of the alert's rule; "at once" if the rule has no key `for`
-    labels  names of the labels in the alert's dashboard link, such as service and client_id
-    limits  names of the thresholds in the alert's expression, and in the recorded series that the expression uses
+    `hold`    value of the key `for` of the alert's rule; "at once" if the rule has no key `for`
+    `labels`  names of the labels in the alert's dashboard link, such as service and client_id
+    `limits`  names of the thresholds in the alert's expression, and in the recorded series that the expression uses
     """
 
     name: str

@@ -6,14 +6,14 @@ LIBRARY is confluent-kafka, kafka-python or aiokafka. The application sends its 
 confluent-kafka, the application also sends librdkafka's statistics. With kafka-python, our function `report` sends
 metrics. Options:
 
-service, topics        the service's name; names of topics, separated by commas
-rate                   records per second to each topic
-p.bootstrap.servers    brokers of the producer and the consumer
-reports.to             brokers of the monitor, for the reports
-p.client.id            the producer's client id
-c.client.id            the consumer's client id
-c.group.id             the consumer's group
-restart.every          0: one process runs. N: two processes run, and every N seconds a new one replaces the older one,
+`service`, `topics`    the service's name; names of topics, separated by commas
+`rate`                 records per second to each topic
+`p.bootstrap.servers`  brokers of the producer and the consumer
+`reports.to`           brokers of the monitor, for the reports
+`p.client.id`          the producer's client id
+`c.client.id`          the consumer's client id
+`c.group.id`           the consumer's group
+`restart.every`        0: one process runs. N: two processes run, and every N seconds a new one replaces the older one,
                        as in a rolling deployment
 
 Each process prints its numbers of acknowledged, failed and consumed records as lines `COUNTERS json`.

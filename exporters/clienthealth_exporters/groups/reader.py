@@ -94,12 +94,12 @@ class Group:
 class GroupsReading:
     """The result of one pass over the groups of a cluster.
 
-    ts_ms              time (epoch ms) just after the committed offsets were read
-    names              names of all existing groups that the settings do not leave out
-    groups             the groups that were due to be read, and could be read
-    failed_groups      maps each group that could not be read to the reason
-    failed_partitions  maps each partition with an unknown end offset to the reason
-    left_out           number of groups left out because of the settings `include` and `exclude` in `[groups]`
+    `ts_ms`              time (epoch ms) just after the committed offsets were read
+    `names`              names of all existing groups that the settings do not leave out
+    `groups`             the groups that were due to be read, and could be read
+    `failed_groups`      maps each group that could not be read to the reason
+    `failed_partitions`  maps each partition with an unknown end offset to the reason
+    `left_out`           number of groups left out because of the settings `include` and `exclude` in `[groups]`
     """
 
     ts_ms: int

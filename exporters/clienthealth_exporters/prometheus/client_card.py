@@ -33,9 +33,9 @@ MAX_PARTITIONS = 25
 class View:
     """The data that HTML pages need in addition to the clients' states. Times are epoch seconds.
 
-    trouble   why records may be missing, else None
-    newest    time of the newest data of any client; None before the first record
-    left_out  number of records that were dropped because the exporter keeps at most `max_clients` clients
+    `trouble`   why records may be missing, else None
+    `newest`    time of the newest data of any client; None before the first record
+    `left_out`  number of records that were dropped because the exporter keeps at most `max_clients` clients
     """
 
     settings: Settings
@@ -179,10 +179,10 @@ def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]
 class Measurement:
     """A measurement of a client, as text for a page.
 
-    value    the measured value; None if it is unknown, or if the measurement does not apply
-    note     a further measurement as text, such as the maximum
-    ratio    the used share (0 to 1) of a buffer or queue; None if unknown, and for other measurements
-    applies  False if this kind of client does not have the measurement
+    `value`    the measured value; None if it is unknown, or if the measurement does not apply
+    `note`     a further measurement as text, such as the maximum
+    `ratio`    the used share (0 to 1) of a buffer or queue; None if unknown, and for other measurements
+    `applies`  False if this kind of client does not have the measurement
     """
 
     name: str

@@ -78,9 +78,9 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 class Exporter:
     """The exporter's state and its answers to HTTP requests.
 
-    trouble  function that returns why records of clients may be missing, or None if all records have been read
-    clock    function that returns the time in epoch seconds
-    idle     function that returns the seconds since the health topic was last polled
+    `trouble`  function that returns why records of clients may be missing, or None if all records have been read
+    `clock`    function that returns the time in epoch seconds
+    `idle`     function that returns the seconds since the health topic was last polled
     """
 
     settings: Settings

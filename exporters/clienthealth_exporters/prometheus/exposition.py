@@ -47,9 +47,9 @@ class Lines:
 class Shown(NamedTuple):
     """A health record's lines for the page /metrics. Flags say which of these lines the page contains.
 
-    group     True if the page contains the record's metrics about a consumer group (scope "group")
-    whole     True if the page contains the record's ordinary metrics (`Family.evidence` is False)
-    evidence  True if the page contains the record's metrics that decide failure modes (`Family.evidence` is True)
+    `group`     True if the page contains the record's metrics about a consumer group (scope "group")
+    `whole`     True if the page contains the record's ordinary metrics (`Family.evidence` is False)
+    `evidence`  True if the page contains the record's metrics that decide failure modes (`Family.evidence` is True)
     """
 
     lines: Lines

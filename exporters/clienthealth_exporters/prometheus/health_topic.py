@@ -35,11 +35,11 @@ CODECS = "install all codecs: pip install 'kafka-client-health[exporters]'"
 class HealthTopic:
     """The reader of `client-health`, without a consumer group: each exporter reads the whole topic.
 
-    put      called with (key, value, timestamp in ms) for every record
-    connect  makes the consumer
-    ask      makes the admin client
-    prepare  called once the whole topic has been read
-    trouble  why records may be missing; None after `prepare` has returned
+    `put`      called with (key, value, timestamp in ms) for every record
+    `connect`  makes the consumer
+    `ask`      makes the admin client
+    `prepare`  called once the whole topic has been read
+    `trouble`  why records may be missing; None after `prepare` has returned
     """
 
     settings: Settings

@@ -32,21 +32,21 @@ SCOPES: Mapping[Scope, tuple[str, ...]] = {
 class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
     """A metric.
 
-    extra      the metric's own labels, which are added to the labels of the scope
-    indicator  path of the value in a record's indicators, with a dot between two levels
-    stats      keys of the numbers to read from the mapping at `indicator`. Each number becomes a sample, and the
-               number's key becomes the value of the label in `extra`
-    nonzero    True if a series exists only while the value is not 0
-    lag        key of the value in a row of the indicator `lag`, which has one row per partition
-    reads      name of the function that computes the samples from a record; the name is a key of READS
-    onset      id of a failure mode. While the client has this failure, the value is at least the time (s) since
-               the onset
-    detail     "mode.name": the value is the number `name` in the detail of the client's verdict on `mode`
-    evidence   True if verdicts on a failure mode depend on the metric
-    largest    the name of a metric of clients. The value is the maximum of the metric `largest` over all clients of a
-               service
-    at         values of the extra labels of the metric `largest`. The maximum is computed over series with these
-               values; None: over all series
+    `extra`      the metric's own labels, which are added to the labels of the scope
+    `indicator`  path of the value in a record's indicators, with a dot between two levels
+    `stats`      keys of the numbers to read from the mapping at `indicator`. Each number becomes a sample, and the
+                 number's key becomes the value of the label in `extra`
+    `nonzero`    True if a series exists only while the value is not 0
+    `lag`        key of the value in a row of the indicator `lag`, which has one row per partition
+    `reads`      name of the function that computes the samples from a record; the name is a key of READS
+    `onset`      id of a failure mode. While the client has this failure, the value is at least the time (s) since the
+                 onset
+    `detail`     "mode.name": the value is the number `name` in the detail of the client's verdict on `mode`
+    `evidence`   True if verdicts on a failure mode depend on the metric
+    `largest`    the name of a metric of clients. The value is the maximum of the metric `largest` over all clients of a
+                 service
+    `at`         values of the extra labels of the metric `largest`. The maximum is computed over series with these
+                 values; None: over all series
     """
 
     name: str

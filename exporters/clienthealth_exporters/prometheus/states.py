@@ -45,18 +45,18 @@ _ROOM_SHARE = 0.1
 class State:
     """A client's newest record. Times are epoch seconds; only `window_start` and `window_end` are epoch milliseconds.
 
-    raw          the record as JSON
-    written      when the monitor wrote the record
-    seen         time of the client's last data
-    urgency      rank in lists; the largest is at the top
-    standing     the client's state in the metrics of its service: one of `services.STANDINGS`
-    statuses     (mode, status) of all verdicts that are not ok
-    failures     (mode, status, cause) of the suspected and confirmed verdicts; cause '' if unknown
-    largest      the client's value of each metric in `services.WORST`; None if unknown
-    lag          the lag of a consumer or group, in records; None if unknown
-    sent         the rate at which a producer sends records, per second; None if unknown
-    shown        True if the client has series of its own
-    silent_from  when the client's state becomes unknown if no newer record comes
+    `raw`          the record as JSON
+    `written`      when the monitor wrote the record
+    `seen`         time of the client's last data
+    `urgency`      rank in lists; the largest is at the top
+    `standing`     the client's state in the metrics of its service: one of `services.STANDINGS`
+    `statuses`     (mode, status) of all verdicts that are not ok
+    `failures`     (mode, status, cause) of the suspected and confirmed verdicts; cause '' if unknown
+    `largest`      the client's value of each metric in `services.WORST`; None if unknown
+    `lag`          the lag of a consumer or group, in records; None if unknown
+    `sent`         the rate at which a producer sends records, per second; None if unknown
+    `shown`        True if the client has series of its own
+    `silent_from`  when the client's state becomes unknown if no newer record comes
     """
 
     key: str

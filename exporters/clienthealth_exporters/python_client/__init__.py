@@ -69,13 +69,13 @@ def report(
 
     For a class of confluent-kafka, return a subclass that reports on its instances.
 
-    service        name of the service; by default $KAFKA_HEALTH_SERVICE, or $OTEL_SERVICE_NAME
-    instance       a name of the process; by default $KAFKA_HEALTH_INSTANCE, or host:pid
-    topic          topic for the snapshots
-    logs_topic     topic for log lines, "" for none; by default `client-logs` for confluent-kafka, else none
-    close_seconds  maximum time that a client's close() waits until the last snapshot is delivered
-    kafka_options  options of the reporter's own producer; by default the first client's options for connection and
-                   security
+    `service`        name of the service; by default $KAFKA_HEALTH_SERVICE, or $OTEL_SERVICE_NAME
+    `instance`       a name of the process; by default $KAFKA_HEALTH_INSTANCE, or host:pid
+    `topic`          topic for the snapshots
+    `logs_topic`     topic for log lines, "" for none; by default `client-logs` for confluent-kafka, else none
+    `close_seconds`  maximum time that a client's close() waits until the last snapshot is delivered
+    `kafka_options`  options of the reporter's own producer; by default the first client's options for connection and
+                     security
 
     Raises TypeError if no client or service is given, or if an argument is neither a producer nor a consumer.
     """

@@ -73,10 +73,10 @@ class Sender(Protocol):
 class Watched:
     """A reported client, held by a weak reference.
 
-    more      returns the library's own measurements, as the fields `metrics` and `topics` of a snapshot
-    fresh     returns True if the library has new measurements
-    patience  maximum number of reporting intervals between two snapshots
-    due       time by which the next snapshot must be taken (seconds of `time.monotonic()`)
+    `more`      returns the library's own measurements, as the fields `metrics` and `topics` of a snapshot
+    `fresh`     returns True if the library has new measurements
+    `patience`  maximum number of reporting intervals between two snapshots
+    `due`       time by which the next snapshot must be taken (seconds of `time.monotonic()`)
     """
 
     client: weakref.ref[Any]

@@ -29,12 +29,12 @@ EXIT_CODES = (
 class Diagnosis:
     """The result of `diagnose`: verdicts by client, and the data from which they were made.
 
-    clients     each judged client with its verdicts
-    inputs      one entry per attached file, part of an archive, or standard input
-    dumps       maps the position (`Source`) of each record with thread dumps to the threads in these dumps
-    also_seen   known issues by client, also of clients that were not judged
-    recognised  number of readable records by format
-    rejected    number of unreadable records by reason
+    `clients`     each judged client with its verdicts
+    `inputs`      one entry per attached file, part of an archive, or standard input
+    `dumps`       maps the position (`Source`) of each record with thread dumps to the threads in these dumps
+    `also_seen`   known issues by client, also of clients that were not judged
+    `recognised`  number of readable records by format
+    `rejected`    number of unreadable records by reason
     """
 
     clients: Sequence[tuple[Client, Sequence[Verdict]]] = ()

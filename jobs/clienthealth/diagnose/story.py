@@ -88,10 +88,10 @@ class Also:
 class Story:
     """A client's part of the report, in words. `next`: what to send next.
 
-    status    the status of the worst finding. Without findings, `ok` if every mode was judged, else `unknown`
-    headline  the status in words. For `unknown`: the number of judged modes, or titles of known issues
-    adjusted  (failure mode, reason) for each verdict that a rule of `monitor/adjust.py` changed
-    version   known bugs of the client's version, as `version_lines` yields them
+    `status`    the status of the worst finding. Without findings, `ok` if every mode was judged, else `unknown`
+    `headline`  the status in words. For `unknown`: the number of judged modes, or titles of known issues
+    `adjusted`  (failure mode, reason) for each verdict that a rule of `monitor/adjust.py` changed
+    `version`   known bugs of the client's version, as `version_lines` yields them
     """
 
     status: Status

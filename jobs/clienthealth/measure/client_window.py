@@ -25,18 +25,19 @@ class ClientWindow:
     Samples (`readings`), log events and dumps are in order of time. If `departed_ms` is set, the window covers the last
     samples and the log lines after them.
 
-    earlier_readings  samples before the window, from a period that is as long as the window, but at least 30 s
-    earlier_logs      events within 30 s before the window
-    earlier_dumps     the newest dumps within a week before the window
-    has_log_data      True if a log line or dump of the process was ever read
-    departed_ms       None while the client reports. For a client that has gone: the time of its last sample, or of its
-                      last log line if it has no samples
-    spoke_ms          time of the newest log line or dump that the process wrote after the client's last sample, or None
-    outlived          False if all data of `diagnose` end soon after the client's last data, so that the client may
-                      still run; else True
-    alive             evidence that the process ran while samples were overdue; at most one `Sign` of each kind
-    ends_ms           in `diagnose`, time of the client's last sample in all data; None in the monitor
-    rows              returns the table from which the samples were made; None if there is no such table
+    `earlier_readings`  samples before the window, from a period that is as long as the window, but at least 30 s
+    `earlier_logs`      events within 30 s before the window
+    `earlier_dumps`     the newest dumps within a week before the window
+    `has_log_data`      True if a log line or dump of the process was ever read
+    `departed_ms`       None while the client reports. For a client that has gone: the time of its last sample, or of
+                        its last log line if it has no samples
+    `spoke_ms`          time of the newest log line or dump that the process wrote after the client's last sample, or
+                        None
+    `outlived`          False if all data of `diagnose` end soon after the client's last data, so that the client may
+                        still run; else True
+    `alive`             evidence that the process ran while samples were overdue; at most one `Sign` of each kind
+    `ends_ms`           in `diagnose`, time of the client's last sample in all data; None in the monitor
+    `rows`              returns the table from which the samples were made; None if there is no such table
     """
 
     client: Client

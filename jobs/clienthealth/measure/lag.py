@@ -236,10 +236,10 @@ def allowed_lag(patterns: tuple[tuple[str, int], ...], group: str, topic: str) -
 def summary(lags: Iterable[PartitionLag], members: float | None) -> dict[str, Any]:
     """Return the indicator `group` of a consumer group; None means unknown.
 
-    status                    the worst state of the group's partitions; UNKNOWN without partitions
-    max_lag, max_lag_seconds  the greatest known lag of a partition, in records and in seconds
-    sum_lag                   the sum of the known lags in records
-    clamped                   the number of partitions that had a committed offset beyond the end offset
+    `status`                      the worst state of the group's partitions; UNKNOWN without partitions
+    `max_lag`, `max_lag_seconds`  the greatest known lag of a partition, in records and in seconds
+    `sum_lag`                     the sum of the known lags in records
+    `clamped`                     the number of partitions that had a committed offset beyond the end offset
     """
     partitions = list(lags)
     records = [lag.records for lag in partitions if lag.records is not None]

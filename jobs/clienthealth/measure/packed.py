@@ -27,12 +27,13 @@ METRICS_MAX = max(map(len, CLIENT_METRICS.values()))
 class Readings(Table):
     """Samples of clients, one per row. `values`: metrics in the order of CLIENT_METRICS, padded with NaN.
 
-    ts                        time of the sample, epoch ms
-    topic, partition, offset  where the input record is; `topic` is a position in `Chunk.names`
-    client, config            positions in `Chunk.all_clients` and `Chunk.configs`; `config` is -1 if it is unknown
-    interval                  reporting interval of the client, ms
-    delta                     1: counters hold the increase since the previous sample, 0: since the client's start
-    fresh                     1: new in this batch, 0: kept from an earlier batch
+    `ts`                            time of the sample, epoch ms
+    `topic`, `partition`, `offset`  where the input record is; `topic` is a position in `Chunk.names`
+    `client`, `config`              positions in `Chunk.all_clients` and `Chunk.configs`; `config` is -1 if it is
+                                    unknown
+    `interval`                      reporting interval of the client, ms
+    `delta`                         1: counters hold the increase since the previous sample, 0: since the client's start
+    `fresh`                         1: new in this batch, 0: kept from an earlier batch
     """
 
     ts: Ints
@@ -50,9 +51,9 @@ class Readings(Table):
 class Parts(Table):
     """One row per topic, partition or thread of each sample. `values`: metrics in the order of TOPIC_METRICS.
 
-    row            number of the sample's row in `Readings`
-    topic, thread  positions in `Chunk.names`; `thread` is -1 for values of a whole topic or partition
-    partition      number of the partition; -1 for values of a whole topic or thread
+    `row`              number of the sample's row in `Readings`
+    `topic`, `thread`  positions in `Chunk.names`; `thread` is -1 for values of a whole topic or partition
+    `partition`        number of the partition; -1 for values of a whole topic or thread
     """
 
     row: Ints

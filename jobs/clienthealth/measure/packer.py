@@ -74,13 +74,13 @@ def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
 class Slot:
     """The indices of a client, of the client's options and of the client's last topic in the open chunk.
 
-    pack       packs a sample into bytes
-    pad        bytes that make rows equally long for all kinds of clients
-    round      how often `Packer.chunks` had been called when `at`, `config_at` and `topic_at` were set; the next call
-               makes these three indices invalid
-    at         index of the client in the chunk's `all_clients`
-    config     the client's newest options; `config_at` is their index in the chunk's `configs`, or -1 without options
-    topic      the topic of the client's last record; its index in the chunk's `names` is `topic_at`
+    `pack`    packs a sample into bytes
+    `pad`     bytes that make rows equally long for all kinds of clients
+    `round`   how often `Packer.chunks` had been called when `at`, `config_at` and `topic_at` were set; the next call
+              makes these three indices invalid
+    `at`      index of the client in the chunk's `all_clients`
+    `config`  the client's newest options; `config_at` is their index in the chunk's `configs`, or -1 without options
+    `topic`   the topic of the client's last record; its index in the chunk's `names` is `topic_at`
     """
 
     client: Client

@@ -102,8 +102,8 @@ class _Stretches(NamedTuple):
 class Busy(NamedTuple):
     """How busy the I/O thread is; one element per window, NaN if unknown.
 
-    ratio       share of time (0 to 1) that the I/O thread spends outside Kafka's `Selector`
-    per_record  seconds that the I/O thread spends outside the `Selector`, divided by the number of sent records
+    `ratio`       share of time (0 to 1) that the I/O thread spends outside Kafka's `Selector`
+    `per_record`  seconds that the I/O thread spends outside the `Selector`, divided by the number of sent records
     """
 
     ratio: Floats

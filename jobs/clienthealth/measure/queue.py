@@ -28,11 +28,11 @@ class Queues:
 
     Elements are sorted by window. The elements of one window are in the order of the topics in its last sample.
 
-    window   index of the window in the `Windows` object
-    topic    index of the topic's name in `Windows.names`
-    share    used share of the queue's limit; more than 1 if the limit is exceeded
-    records  queued records, NaN if not reported
-    lag      the greatest `records-lag` of the topic's partitions, NaN if not reported
+    `window`   index of the window in the `Windows` object
+    `topic`    index of the topic's name in `Windows.names`
+    `share`    used share of the queue's limit; more than 1 if the limit is exceeded
+    `records`  queued records, NaN if not reported
+    `lag`      the greatest `records-lag` of the topic's partitions, NaN if not reported
     """
 
     window: Ints

@@ -31,13 +31,14 @@ BACKLOG_SECONDS = 10.0
 class Points:
     """All reported lags of partitions, one element per sample and partition.
 
-    row      row number of the sample in `Windows.table`
-    topic    index of the topic's name in `Windows.names`
-    records  the lag in records, known and ≥ 0
-    paused   True if the client has paused the partition
-    before   index of the previous point of the same partition, even if another client reported it; -1 if there is none
-    order    indices of all points, sorted by row, then by topic and partition
-    begin    positions in `order`: the points of row r of the table are order[begin[r]:begin[r + 1]]
+    `row`      row number of the sample in `Windows.table`
+    `topic`    index of the topic's name in `Windows.names`
+    `records`  the lag in records, known and ≥ 0
+    `paused`   True if the client has paused the partition
+    `before`   index of the previous point of the same partition, even if another client reported it; -1 if there is
+               none
+    `order`    indices of all points, sorted by row, then by topic and partition
+    `begin`    positions in `order`: the points of row r of the table are order[begin[r]:begin[r + 1]]
     """
 
     row: Ints
@@ -54,9 +55,9 @@ class Points:
 class Lags:
     """The partitions with a reported lag in each window's last sample, in order of window, topic and partition.
 
-    window  number of the window
-    point   index into `Points`; topic, partition, records and paused are copied from there
-    blind   True if the client's last three samples show no fetch: the reported lag may then be out of date
+    `window`  number of the window
+    `point`   index into `Points`; topic, partition, records and paused are copied from there
+    `blind`   True if the client's last three samples show no fetch: the reported lag may then be out of date
     """
 
     window: Ints

@@ -33,10 +33,11 @@ TOPIC_POSITION = {name: at for at, name in enumerate(TOPIC_METRICS)}
 class About(NamedTuple):
     """What is known about a client besides its samples.
 
-    config  the client's options
-    group   the client's consumer group; without a group, the client id
-    has_log_data  True if a log line or a thread dump of the client's process was ever read
-    whole   True if counters are totals since the client's start, False if they are increments since the previous sample
+    `config`  the client's options
+    `group`   the client's consumer group; without a group, the client id
+    `has_log_data`  True if a log line or a thread dump of the client's process was ever read
+    `whole`  True if counters are totals since the client's start, False if they are increments since the previous
+             sample
     """
 
     config: Mapping[str, str]
@@ -51,10 +52,10 @@ class Runs:
 
     A window can have several runs, in order of time. Samples without a value of the metric do not interrupt a run.
 
-    window   number of the window
-    first    row number of the run's first sample
-    last     row number of the run's last sample
-    seconds  time from the first sample to the last: the metric was unchanged for at least this time
+    `window`   number of the window
+    `first`    row number of the run's first sample
+    `last`     row number of the run's last sample
+    `seconds`  time from the first sample to the last: the metric was unchanged for at least this time
     """
 
     window: Ints
@@ -78,10 +79,11 @@ class Runs:
 class Rows(NamedTuple):
     """Samples as a table.
 
-    ts      times of the samples (epoch ms)
-    values  one column per metric of CLIENT_METRICS[kind]; NaN if unknown, else finite and ≥ 0; counters are cumulative
-    parts   the samples' values per topic, partition or thread, sorted by the row number of their sample
-    names   the names of topics and threads; `parts` has indexes into this list
+    `ts`      times of the samples (epoch ms)
+    `values`  one column per metric of CLIENT_METRICS[kind]; NaN if unknown, else finite and ≥ 0; counters are
+              cumulative
+    `parts`   the samples' values per topic, partition or thread, sorted by the row number of their sample
+    `names`   the names of topics and threads; `parts` has indexes into this list
     """
 
     ts: Ints

@@ -20,10 +20,10 @@ def snapshot(
 ) -> dict[str, Any]:
     """Return one client's metrics at one moment (epoch ms) as a JSON object. Unknown fields of the client are null.
 
-    metrics  values by the names in CLIENT_METRICS
-    topics   one object per topic, partition or thread, with the fields `topic`, `partition`, `thread` and `metrics`;
-             objects of a consumer group also have the field `member`
-    config   the client's options by name
+    `metrics`  values by the names in CLIENT_METRICS
+    `topics`   one object per topic, partition or thread, with the fields `topic`, `partition`, `thread` and `metrics`;
+               objects of a consumer group also have the field `member`
+    `config`   the client's options by name
     """
     return {
         "ts": ts_ms,

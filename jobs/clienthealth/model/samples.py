@@ -56,9 +56,9 @@ Part = tuple[str, int | None, str | None]
 class Subject(NamedTuple):
     """What a value measures: a client, a topic (or its partition or thread), or a broker.
 
-    client_id  None if the value comes without a client id; then the client id in `Samples.process` is used
-    kind       kind of the client; None if the value does not belong to a Kafka client
-    node       the broker's id as the function `node` returns it; None if the value is not about a broker
+    `client_id`  None if the value comes without a client id; then the client id in `Samples.process` is used
+    `kind`       kind of the client; None if the value does not belong to a Kafka client
+    `node`       the broker's id as the function `node` returns it; None if the value is not about a broker
     """
 
     client_id: str | None
@@ -87,8 +87,8 @@ class Samples:
     def add(self, subject: Subject, name: str | None, value: float | None) -> None:
         """Add one value. A value that does not belong to a Kafka client (`Subject.kind` is None) is ignored.
 
-        name    our name of the metric; None to drop the value and only note that the client exists
-        value   None if unknown; of several values of one metric, the largest is kept
+        `name`   our name of the metric; None to drop the value and only note that the client exists
+        `value`  None if unknown; of several values of one metric, the largest is kept
         """
         if subject.kind is not None:
             metrics = self.metrics(subject)
@@ -98,8 +98,8 @@ class Samples:
     def add_all(self, subject: Subject, names: Sequence[str], values: Sequence[Any]) -> None:
         """Add several values of one subject, as `add` does. Without values, only note that the client exists.
 
-        names   our names of the metrics
-        values  one per name, as the record contains them; `number()` converts them
+        `names`   our names of the metrics
+        `values`  one per name, as the record contains them; `number()` converts them
         """
         if subject.kind is None:
             return
@@ -135,8 +135,8 @@ class Samples:
     def snapshots(self, rolled_up: bool = False, whole: bool = True) -> list[Snapshot]:
         """Return one snapshot per client.
 
-        rolled_up  True to compute a client's missing values from its topics
-        whole      True if the record has the values of all of a client's brokers, so that the slowest broker is known
+        `rolled_up`  True to compute a client's missing values from its topics
+        `whole`      True if the record has the values of all of a client's brokers, so that the slowest broker is known
         """
         version = self.version or max(self._versions.values(), default=None)
         result = []

@@ -67,13 +67,13 @@ class TopicMetrics(msgspec.Struct):
 class Snapshot(msgspec.Struct):
     """The report of one client at one moment.
 
-    ts_ms        time of the report, epoch milliseconds; None if the record has no time
-    metrics      finite values by names of CLIENT_METRICS; metrics with unknown values are left out
-    config       options of the client by name
-    interval_ms  the client's reporting interval; None if the record does not contain it
-    delta        True if counters count since the previous snapshot instead of since the client's start
-    error        why this client's part of the record is unusable; None if it is usable. With an error, other fields
-                 may be empty
+    `ts_ms`        time of the report, epoch milliseconds; None if the record has no time
+    `metrics`      finite values by names of CLIENT_METRICS; metrics with unknown values are left out
+    `config`       options of the client by name
+    `interval_ms`  the client's reporting interval; None if the record does not contain it
+    `delta`        True if counters count since the previous snapshot instead of since the client's start
+    `error`        why this client's part of the record is unusable; None if it is usable. With an error, other fields
+                   may be empty
     """
 
     ts_ms: int | None = None
@@ -89,8 +89,8 @@ class Snapshot(msgspec.Struct):
 class Frame(NamedTuple):
     """One frame of a stack.
 
-    method  Java: `package.Class.method`. Python: `module.function`
-    place   Java: file and line. Python: file, line and function. '' if unknown
+    `method`  Java: `package.Class.method`. Python: `module.function`
+    `place`   Java: file and line. Python: file, line and function. '' if unknown
     """
 
     method: str
@@ -100,9 +100,9 @@ class Frame(NamedTuple):
 class DumpedThread(msgspec.Struct):
     """A thread in a dump. `frames` are in order, the innermost first.
 
-    state   the thread's state as the JVM names it; '' if unknown
-    cpu_ms  CPU time since the thread began; None before JVM 11
-    line    the number of the thread's first line, from 0, in the text that contains the dump
+    `state`   the thread's state as the JVM names it; '' if unknown
+    `cpu_ms`  CPU time since the thread began; None before JVM 11
+    `line`    the number of the thread's first line, from 0, in the text that contains the dump
     """
 
     name: str
@@ -115,12 +115,12 @@ class DumpedThread(msgspec.Struct):
 class Dump(msgspec.Struct):
     """A thread dump that was found in a text.
 
-    what        a description of the program that wrote the dump
-    threads     Kafka clients' threads and DestroyJavaVM, followed by threads with frames outside the JVM's classes
-    ts_ms       time of the dump (epoch ms), UTC if the dump names no time zone; None if unknown
-    taken       line numbers (from 0) of those lines of the text that belong to the dump
-    complete    whether the dump's last line is present; None if the dump's format has no fixed last line
-    deadlocked  the names of the threads that the JVM reports as deadlocked
+    `what`        a description of the program that wrote the dump
+    `threads`     Kafka clients' threads and DestroyJavaVM, followed by threads with frames outside the JVM's classes
+    `ts_ms`       time of the dump (epoch ms), UTC if the dump names no time zone; None if unknown
+    `taken`       line numbers (from 0) of those lines of the text that belong to the dump
+    `complete`    whether the dump's last line is present; None if the dump's format has no fixed last line
+    `deadlocked`  the names of the threads that the JVM reports as deadlocked
     """
 
     what: str
@@ -134,18 +134,18 @@ class Dump(msgspec.Struct):
 class LogLine(msgspec.Struct):
     """One log entry. `ts_ms`: time of the entry (epoch ms), None if unknown.
 
-    message            the line's text after the fields of the log layout (time, level, thread, logger)
-    stack              the lines below the first line (an exception), joined by newline
-    file, file_offset  the file, and the line's byte offset in it; used to rejoin dumps that were sent line by line
-    numbers            line numbers of message and stack in the file, from 0; () if the entry came from a topic
-    dumps              the thread dumps in the entry; if the entry contains nothing else, `message` is None
-    quoted             True if a text (a ticket, a chat) quotes the line without its time, logger and thread
-    explained          True if the text around the line only explains errors, so that the line raises no suspicion
-    narrated           minimum probability: a sentence of the line counts as a person's report of a failure if the
-                       classifier gives it at least this probability. None if a program logged the line, or if the
-                       text reports no problem
-    beside_kafka       True if another line of the file names Kafka: a Kafka client may then have written this line
-    error              why the entry is unusable; None if it is usable
+    `message`              the line's text after the fields of the log layout (time, level, thread, logger)
+    `stack`                the lines below the first line (an exception), joined by newline
+    `file`, `file_offset`  the file, and the line's byte offset in it; used to rejoin dumps that were sent line by line
+    `numbers`              line numbers of message and stack in the file, from 0; () if the entry came from a topic
+    `dumps`                the thread dumps in the entry; if the entry contains nothing else, `message` is None
+    `quoted`               True if a text (a ticket, a chat) quotes the line without its time, logger and thread
+    `explained`            True if the text around the line only explains errors, so that the line raises no suspicion
+    `narrated`             minimum probability: a sentence of the line counts as a person's report of a failure if the
+                           classifier gives it at least this probability. None if a program logged the line, or if the
+                           text reports no problem
+    `beside_kafka`         True if another line of the file names Kafka: a Kafka client may then have written this line
+    `error`                why the entry is unusable; None if it is usable
     """
 
     ts_ms: int | None = None

@@ -47,10 +47,10 @@ class Evidence:
 class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": "first", "last_ms": "last"}):
     """A known issue that is not a failure mode, and that log lines of the client or of its process show.
 
-    what        id of the issue (`read/logs/also_seen.py`)
-    lines       number of lines that show the issue, from `first_ms` to `last_ms` (epoch ms)
-    text        the first line that shows the issue; `source` is the input record of this line
-    of_process  True if the lines name no client: several clients of the process may have written them
+    `what`        id of the issue (`read/logs/also_seen.py`)
+    `lines`       number of lines that show the issue, from `first_ms` to `last_ms` (epoch ms)
+    `text`        the first line that shows the issue; `source` is the input record of this line
+    `of_process`  True if the lines name no client: several clients of the process may have written them
     """
 
     what: str
@@ -66,11 +66,11 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": 
 class Count:
     """The number of effects of a fault (such as lost records) in each half minute.
 
-    name        the key under which `Verdict.detail` has `total`; the true number of effects may be larger
-    kind        kind of the evidence; if two kinds of evidence count the same effects, the larger number is used
-    slots       maps the start of a half minute (epoch ms) to the number of effects in it
-    settled     number of effects before `settled_ms`; this number no longer changes
-    settled_ms  the time (epoch ms) from which `slots` counts the effects
+    `name`        the key under which `Verdict.detail` has `total`; the true number of effects may be larger
+    `kind`        kind of the evidence; if two kinds of evidence count the same effects, the larger number is used
+    `slots`       maps the start of a half minute (epoch ms) to the number of effects in it
+    `settled`     number of effects before `settled_ms`; this number no longer changes
+    `settled_ms`  the time (epoch ms) from which `slots` counts the effects
     """
 
     name: str
@@ -88,11 +88,11 @@ class Count:
 class Proof(NamedTuple):
     """What one fact (piece of evidence) of a verdict proves.
 
-    kind          kind of the evidence
-    direct        True if the fact proves the failure by itself
-    circumstance  name of the circumstance that must hold for the proof (`modes/circumstances.py`), '' if none
-    holds         True if the circumstance holds, False if it does not, None if unknown
-    why           the reason for the value of `holds`, in words
+    `kind`          kind of the evidence
+    `direct`        True if the fact proves the failure by itself
+    `circumstance`  name of the circumstance that must hold for the proof (`modes/circumstances.py`), '' if none
+    `holds`         True if the circumstance holds, False if it does not, None if unknown
+    `why`           the reason for the value of `holds`, in words
     """
 
     kind: EvidenceKind

@@ -48,8 +48,8 @@ Texts = NDArray[np.object_]
 class Gate(Generic[T]):
     """A mode's two conditions on metrics, evaluated for many windows at once.
 
-    blind     returns one text per window: why metrics do not suffice for a verdict; '' if metrics suffice
-    suspects  returns one flag per window: True if the judge must examine the window because of its metrics
+    `blind`     returns one text per window: why metrics do not suffice for a verdict; '' if metrics suffice
+    `suspects`  returns one flag per window: True if the judge must examine the window because of its metrics
     """
 
     blind: Callable[[Windows, T], Texts]
@@ -82,9 +82,9 @@ class Gate(Generic[T]):
 class Explanation:
     """What a verdict means for its reader.
 
-    summary  one sentence: what is wrong with the client
-    cause    one sentence: why the failure happens; '' if unknown
-    first    what to do before `remedy`; '' for nothing
+    `summary`  one sentence: what is wrong with the client
+    `cause`    one sentence: why the failure happens; '' if unknown
+    `first`    what to do before `remedy`; '' for nothing
     """
 
     title: str
@@ -98,14 +98,14 @@ class Explanation:
 class FailureMode(Facts, Generic[T]):
     """A failure mode: the facts of its `mode.toml`, and its rules.
 
-    id             hyphenated; the folder's name has underscores instead
-    thresholds     every number that the rules use, with its reason and bounds
-    judge          returns the verdict on a window
-    lines          the log events that show the beginning or the end of the failure
-    doubt          returns why a post-mortem cannot rule the mode out; '' if the mode is ruled out
-    worth_a_dump   yields reasons to take a thread dump: symptoms in a client's last two samples that do not show their
-                   cause
-    explicable     returns True if a failure of another mode may be the cause of this mode's verdict
+    `id`            hyphenated; the folder's name has underscores instead
+    `thresholds`    every number that the rules use, with its reason and bounds
+    `judge`         returns the verdict on a window
+    `lines`         the log events that show the beginning or the end of the failure
+    `doubt`         returns why a post-mortem cannot rule the mode out; '' if the mode is ruled out
+    `worth_a_dump`  yields reasons to take a thread dump: symptoms in a client's last two samples that do not show their
+                    cause
+    `explicable`    returns True if a failure of another mode may be the cause of this mode's verdict
 
     `reads` has the log events that the judge uses, including events of other modes.
     """
@@ -162,13 +162,13 @@ class FailureMode(Facts, Generic[T]):
 class LiveMode(FailureMode[T]):
     """A mode that is judged while the client still reports.
 
-    gate       conditions on metrics; a window that meets them goes to the judge
-    recovered  returns True if the newest window shows that the fault is over. Without `recovered`, the fault is over as
-               soon as a window has no evidence of it
-    silence    returns the verdict on a client that sends no more samples; None without evidence. Without `silence`,
-               missing samples are never evidence
-    of_group   takes the samples of a consumer group; returns facts, and a text to show if there are no facts. Without
-               `of_group`, groups are not judged
+    `gate`       conditions on metrics; a window that meets them goes to the judge
+    `recovered`  returns True if the newest window shows that the fault is over. Without `recovered`, the fault is over
+                 as soon as a window has no evidence of it
+    `silence`    returns the verdict on a client that sends no more samples; None without evidence. Without `silence`,
+                 missing samples are never evidence
+    `of_group`   takes the samples of a consumer group; returns facts, and a text to show if there are no facts. Without
+                 `of_group`, groups are not judged
     """
 
     absence: ClassVar[bool] = False

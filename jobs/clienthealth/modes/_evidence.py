@@ -65,12 +65,12 @@ Dated = LogEvent | Reading | ThreadDump | Sign
 class Fact:
     """One observation in a window of a client's data.
 
-    since_ms  when the observed state began, epoch ms
-    ts_ms     when the state was last observed, epoch ms
-    text      a clause that describes the observation
-    direct    True if the fact alone confirms the failure
-    source    the input record that shows the observation
-    given     the circumstance that excludes the fact's innocent explanation; None if the fact has no such explanation
+    `since_ms`  when the observed state began, epoch ms
+    `ts_ms`     when the state was last observed, epoch ms
+    `text`      a clause that describes the observation
+    `direct`    True if the fact alone confirms the failure
+    `source`    the input record that shows the observation
+    `given`     the circumstance that excludes the fact's innocent explanation; None if the fact has no such explanation
     """
 
     kind: EvidenceKind

@@ -26,11 +26,11 @@ FRESH_MS = 60_000
 class Look:
     """All data of a client in a post-mortem.
 
-    window    the client's samples and log events, and the dumps of its process
-    measured  True if enough samples exist, and they continue until close() or until the end of all data
-    untimed   True if the time between the dumps is unknown
-    vanished  True if the process still served metrics, but no longer the metrics of this client
-    until_ms  the newest time in any data of the process
+    `window`    the client's samples and log events, and the dumps of its process
+    `measured`  True if enough samples exist, and they continue until close() or until the end of all data
+    `untimed`   True if the time between the dumps is unknown
+    `vanished`  True if the process still served metrics, but no longer the metrics of this client
+    `until_ms`  the newest time in any data of the process
     """
 
     window: ClientWindow

@@ -31,8 +31,8 @@ from clienthealth.settings.fields import Checked, Section
 class Alerting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The alert for one status of a mode's verdict: suspected or confirmed.
 
-    severity  `critical` calls a person, `warning` opens a ticket, `info` does neither
-    hold      the time for which the status must last before the alert fires, such as `2m`; '' to fire at once
+    `severity`  `critical` calls a person, `warning` opens a ticket, `info` does neither
+    `hold`      the time for which the status must last before the alert fires, such as `2m`; '' to fire at once
     """
 
     severity: Literal["critical", "warning", "info"]
@@ -46,18 +46,18 @@ PAGE, TICKET = Alerting("critical"), Alerting("warning", "2m")
 class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One of the possible causes of a failure.
 
-    sentence  a sentence on why the failure happens; values of the verdict's detail replace the names in braces
-    vague     a text that replaces `sentence` if the verdict's detail lacks a name in `sentence`
-    id        the value of the verdict's `detail.cause`; '' if the mode has only one cause
-    title     a text that replaces the mode's title if that is wrong for this cause
-    summary   a text that replaces the mode's summary if that is wrong for this cause
-    advice    a text that replaces the mode's action. Values of the detail replace names in braces; a name without a
-              value appears in capitals
-    lasts     True if the remedy does not work at once, so that the mode's `until_then` is added to the advice
-    assumed   True if a verdict names this cause without evidence, so that a cause found in another window replaces it
-    again     the id of the cause that replaces this cause if the failure happened several times (a number in
-              `Verdict.counts` exceeds 1)
-    timeless  True if lines without a time can prove this cause, whatever `needs_times` of the mode says
+    `sentence`  a sentence on why the failure happens; values of the verdict's detail replace the names in braces
+    `vague`     a text that replaces `sentence` if the verdict's detail lacks a name in `sentence`
+    `id`        the value of the verdict's `detail.cause`; '' if the mode has only one cause
+    `title`     a text that replaces the mode's title if that is wrong for this cause
+    `summary`   a text that replaces the mode's summary if that is wrong for this cause
+    `advice`    a text that replaces the mode's action. Values of the detail replace names in braces; a name without a
+                value appears in capitals
+    `lasts`     True if the remedy does not work at once, so that the mode's `until_then` is added to the advice
+    `assumed`   True if a verdict names this cause without evidence, so that a cause found in another window replaces it
+    `again`     the id of the cause that replaces this cause if the failure happened several times (a number in
+                `Verdict.counts` exceeds 1)
+    `timeless`  True if lines without a time can prove this cause, whatever `needs_times` of the mode says
 
     `advice_by_library` maps a part of a library's name to the advice that replaces `advice` for this library.
     """
@@ -96,12 +96,12 @@ class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     A confirmed verdict needs data that refutes each innocent explanation.
 
-    looks_like  one sentence: the innocent explanation, a colon, and how it differs from the failure
-    refuted_by  kinds of evidence that cannot exist if the explanation is true
-    unless      the name of the circumstance (`circumstances.py`) that refutes the explanation; '' for none. If the
-                circumstance does not hold, the verdict is `unknown`
-    settled_by  the data that would show whether the explanation is true
-    causes      ids of the causes (`detail.cause`) to which the explanation applies; empty for all causes
+    `looks_like`  one sentence: the innocent explanation, a colon, and how it differs from the failure
+    `refuted_by`  kinds of evidence that cannot exist if the explanation is true
+    `unless`      the name of the circumstance (`circumstances.py`) that refutes the explanation; '' for none. If the
+                  circumstance does not hold, the verdict is `unknown`
+    `settled_by`  the data that would show whether the explanation is true
+    `causes`      ids of the causes (`detail.cause`) to which the explanation applies; empty for all causes
     """
 
     looks_like: str
@@ -131,31 +131,31 @@ def of_library(texts: Mapping[str, str], library: str) -> str:
 class Facts:
     """The keys of `mode.toml` except thresholds and lines.
 
-    title          the failure in a few words, for headings
-    summary        one sentence: what is wrong with the client (the alert's summary)
-    effect         what clients with the failure do, such as "losing records", for the title "3 clients losing records"
-    impact         one sentence: what the failure costs
-    first          one sentence: what to do before `action`, because `action` destroys evidence; '' for nothing
-    action         one sentence: what to do now
-    caution        what to do instead while the failure is only suspected, if the action is irreversible
-    kinds          the kinds of client that can have the failure; other kinds are not judged
-    evidence       the kinds of evidence that can show the failure
-    background     how the failure comes about, what proves it, and known gaps of the rules; printed by `explain`
-    causes         a `Cause` for each possible cause; the verdict has the id of one cause in `detail.cause`
-    until_then     advice for the time until `action` has taken effect: maps a part of a library's name to a sentence
-    loses          True if the failure implies lost records, and `detail.lost_records` is [minimum, maximum]
-    sums           the names in `detail` to sum over the whole incident (`Verdict.counts`). Each sum is a lower bound
-    peaks          the names in `detail` for which the incident shows the maximum over its windows
-    momentary      the names in `detail` that are shown only while the newest window has them
-    needs_times    why lines without a time cannot prove the failure; '' if these lines can prove it
-    explains       the ids of modes that are not reported at the same time, because this failure causes their symptoms
-    logs_on        True if a process with the failure logs all the time, so that a silent process has ended
-    confirmed      the alert for a confirmed failure; by default, the alert fires at once
-    suspected      the alert for a suspected failure, never critical; by default, the alert fires after two minutes
-    panels         the names of the functions in dashboards/panels that draw the first panels of the mode's dashboard
-    places         parts of those stack frames in which a thread waits during the failure. Healthy threads wait in the
+    `title`        the failure in a few words, for headings
+    `summary`      one sentence: what is wrong with the client (the alert's summary)
+    `effect`       what clients with the failure do, such as "losing records", for the title "3 clients losing records"
+    `impact`       one sentence: what the failure costs
+    `first`        one sentence: what to do before `action`, because `action` destroys evidence; '' for nothing
+    `action`       one sentence: what to do now
+    `caution`      what to do instead while the failure is only suspected, if the action is irreversible
+    `kinds`        the kinds of client that can have the failure; other kinds are not judged
+    `evidence`     the kinds of evidence that can show the failure
+    `background`   how the failure comes about, what proves it, and known gaps of the rules; printed by `explain`
+    `causes`       a `Cause` for each possible cause; the verdict has the id of one cause in `detail.cause`
+    `until_then`   advice for the time until `action` has taken effect: maps a part of a library's name to a sentence
+    `loses`        True if the failure implies lost records, and `detail.lost_records` is [minimum, maximum]
+    `sums`         the names in `detail` to sum over the whole incident (`Verdict.counts`). Each sum is a lower bound
+    `peaks`        the names in `detail` for which the incident shows the maximum over its windows
+    `momentary`    the names in `detail` that are shown only while the newest window has them
+    `needs_times`  why lines without a time cannot prove the failure; '' if these lines can prove it
+    `explains`     the ids of modes that are not reported at the same time, because this failure causes their symptoms
+    `logs_on`      True if a process with the failure logs all the time, so that a silent process has ended
+    `confirmed`    the alert for a confirmed failure; by default, the alert fires at once
+    `suspected`    the alert for a suspected failure, never critical; by default, the alert fires after two minutes
+    `panels`       the names of the functions in dashboards/panels that draw the first panels of the mode's dashboard
+    `places`       parts of those stack frames in which a thread waits during the failure. Healthy threads wait in the
                    same frames, so a dump counts only if the text before or after the dump says that something hangs
-    place_cause    the failure's cause if a thread waits in one of `places`; '' for no cause
+    `place_cause`  the failure's cause if a thread waits in one of `places`; '' for no cause
     """
 
     title: str
@@ -188,8 +188,8 @@ class Facts:
 class ModeFile:
     """The `mode.toml` beside a mode's rules. Raises CatalogueError, with file and key, for a mistake in the file.
 
-    id     the name of the mode's folder, with hyphens instead of underscores
-    lines  the mode's log events by name, in the order of the file
+    `id`     the name of the mode's folder, with hyphens instead of underscores
+    `lines`  the mode's log events by name, in the order of the file
     """
 
     def __init__(self, folder: Path) -> None:

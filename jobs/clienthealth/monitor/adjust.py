@@ -42,12 +42,12 @@ class Reporting:
 class Attached:
     """What `diagnose` or `watch` knows about a client and about the command's inputs.
 
-    look     the `Look` from which `FailureMode.doubt` decides whether a mode is ruled out
-    last_ms  time of the client's newest sample; 0 without samples
-    unread   reason why evidence that may be about the client could not be read; '' if all evidence was read
-    untimed  names of inputs without times: their made-up times show the order, but no durations
-    undated  names of inputs with lines that have no time of their own
-    pasted   names of inputs that are pasted texts, in which the end of a log may be missing
+    `look`     the `Look` from which `FailureMode.doubt` decides whether a mode is ruled out
+    `last_ms`  time of the client's newest sample; 0 without samples
+    `unread`   reason why evidence that may be about the client could not be read; '' if all evidence was read
+    `untimed`  names of inputs without times: their made-up times show the order, but no durations
+    `undated`  names of inputs with lines that have no time of their own
+    `pasted`   names of inputs that are pasted texts, in which the end of a log may be missing
     """
 
     look: Look
@@ -63,16 +63,16 @@ class Attached:
 class Context:
     """What adjustments know beside the verdict itself. A field's default value stands for missing knowledge.
 
-    mode          the failure mode, with its thresholds in force
-    window        the window that was judged
-    starts        times (epoch ms) of the client's starts, according to its log
-    contradicted  ids of log patterns. Each pattern matches a log line in the window, and the client's samples
-                  contradict this line
-    reporting     the client's `Reporting`; None if no verdict has to wait for a sample
-    incidents     verdicts of the client's open incidents, by mode
-    all_silent    True if no client reports
-    attached      what `diagnose` or `watch` knows; None in the monitor
-    verdicts      all verdicts that are adjusted together, set by `adjust` in stage "moment"
+    `mode`          the failure mode, with its thresholds in force
+    `window`        the window that was judged
+    `starts`        times (epoch ms) of the client's starts, according to its log
+    `contradicted`  ids of log patterns. Each pattern matches a log line in the window, and the client's samples
+                    contradict this line
+    `reporting`     the client's `Reporting`; None if no verdict has to wait for a sample
+    `incidents`     verdicts of the client's open incidents, by mode
+    `all_silent`    True if no client reports
+    `attached`      what `diagnose` or `watch` knows; None in the monitor
+    `verdicts`      all verdicts that are adjusted together, set by `adjust` in stage "moment"
     """
 
     mode: FailureMode[Any] | None = None
@@ -110,9 +110,9 @@ def adjust(stage: Stage, verdicts: Sequence[Verdict], context: Context) -> list[
 class Adjustment:
     """A rule that may change verdicts: one entry of the list ADJUSTMENTS.
 
-    change  the rule's function: takes (verdict, context), and returns the adjusted verdict, or the same verdict object
-            if nothing changes
-    why     reason for the adjustment
+    `change`  the rule's function: takes (verdict, context), and returns the adjusted verdict, or the same verdict
+              object if nothing changes
+    `why`     reason for the adjustment
 
     The docstring of `change` states why the adjustment is at its place in the list.
     """

@@ -64,7 +64,7 @@ EVERYDAY_LINES = 8
 def is_reported(run: Run, excerpt: bool = False) -> bool:
     """Return True if `run` has enough log lines to report its known issue.
 
-    excerpt  True if a person picked the lines from a log, so that fewer lines are enough
+    `excerpt`  True if a person picked the lines from a log, so that fewer lines are enough
     """
     trouble = BY_ID.get(run.what)
     return trouble is not None and (run.lines >= trouble.least or (excerpt and trouble.least < EVERYDAY_LINES))
@@ -85,8 +85,8 @@ def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, 
 def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping[str | None, int]) -> list[Seen]:
     """Return a client's known issues.
 
-    runs   the runs of log lines (`Run`) about known issues in the log of the client's process
-    kinds  maps a kind of client (None: unknown) to the number of such clients in the process
+    `runs`   the runs of log lines (`Run`) about known issues in the log of the client's process
+    `kinds`  maps a kind of client (None: unknown) to the number of such clients in the process
 
     A line without a client id counts for every client that the line may be about. If a line may be about several
     clients, `Seen.of_process` is True.

@@ -131,15 +131,15 @@ def logged_options(state: BucketState, client: Client, alone: bool) -> dict[str,
 class ProcessLog:
     """The log of a process, and the clients of the process.
 
-    entries    the log entries in order of time. The result of `within` has only the entries of one window
-    reporting  the clients that report metrics
-    former     the clients that do not report metrics and have an open incident
-    lives      the lifetimes of clients that report or recently stopped
-    named      maps a kind to the ids of all clients of this kind that report or appear in the log
-    topics     maps a topic to the names of the clients in lines about this topic
-    earlier    the newest dumps before the window of `entries`, at most 4 (EARLIER_DUMPS)
-    lead       the log events of the 30 s (LEAD_MS) before the window of `entries`
-    instances  all instance ids in the lines and dumps of the process
+    `entries`    the log entries in order of time. The result of `within` has only the entries of one window
+    `reporting`  the clients that report metrics
+    `former`     the clients that do not report metrics and have an open incident
+    `lives`      the lifetimes of clients that report or recently stopped
+    `named`      maps a kind to the ids of all clients of this kind that report or appear in the log
+    `topics`     maps a topic to the names of the clients in lines about this topic
+    `earlier`    the newest dumps before the window of `entries`, at most 4 (EARLIER_DUMPS)
+    `lead`       the log events of the 30 s (LEAD_MS) before the window of `entries`
+    `instances`  all instance ids in the lines and dumps of the process
     """
 
     process: ProcessKey

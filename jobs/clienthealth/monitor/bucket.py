@@ -223,9 +223,9 @@ class Bucket:
     ) -> ClientWindow:
         """Return a window of a client for the judges of failure modes.
 
-        number  position of the client in `state.all_clients`; None if the client does not report
-        span    times of the window, and rows of the window's samples
-        table   returns the window's samples as a table
+        `number`  position of the client in `state.all_clients`; None if the client does not report
+        `span`    times of the window, and rows of the window's samples
+        `table`   returns the window's samples as a table
         """
         start, end, lo, hi = span
         before = max(0, start - max(LEAD_MS, end - start))

@@ -48,8 +48,9 @@ NONE: Mapping[str, Any] = {}
 class Content(NamedTuple):
     """The verdicts and known issues of a client's record, as JSON.
 
-    worst     the worst status of the verdicts
-    checksum  checksum of verdicts and known issues; never 0, because a stored 0 means that the record must be published
+    `worst`     the worst status of the verdicts
+    `checksum`  checksum of verdicts and known issues; never 0, because a stored 0 means that the record must be
+                published
     """
 
     verdicts: msgspec.Raw
@@ -115,9 +116,9 @@ def _by_gate(mode: str, reason: str) -> Verdict:
 class Touched:
     """The windows with new data, for clients of one kind, sorted by client and start.
 
-    client  for each window, the index of its client in `state.all_clients`
-    lo, hi  for each window, its rows [lo, hi) in the table of samples
-    logs    maps the index of a window to the log entries in this window
+    `client`    for each window, the index of its client in `state.all_clients`
+    `lo`, `hi`  for each window, its rows [lo, hi) in the table of samples
+    `logs`      maps the index of a window to the log entries in this window
     """
 
     client: Ints
@@ -143,12 +144,12 @@ class Touched:
 class Reporter(NamedTuple):
     """A client with new data in its windows.
 
-    number      index of the client in `state.all_clients`
-    begin, end  indices [begin, end) of the client's windows in `Gated.touched`
-    newest      index of the newest window with enough samples; if all windows have too few samples, index of the newest
-                window
-    seen        time of the client's newest sample, by its own clock (epoch ms)
-    suspected   True if any of the client's windows must be judged
+    `number`        index of the client in `state.all_clients`
+    `begin`, `end`  indices [begin, end) of the client's windows in `Gated.touched`
+    `newest`        index of the newest window with enough samples; if all windows have too few samples, index of the
+                    newest window
+    `seen`          time of the client's newest sample, by its own clock (epoch ms)
+    `suspected`     True if any of the client's windows must be judged
     """
 
     number: int
@@ -163,10 +164,10 @@ class Reporter(NamedTuple):
 class Gated:
     """What the gates found in the windows with new data, for clients of one kind.
 
-    windows    the samples of the windows with new data, as arrays
-    live       the modes that a client of this kind can have
-    gates      for each mode of `live`, the result (flags, reasons) of the function `gate` for `windows`
-    clients    the fields of `Reporter`, as arrays with one element per client
+    `windows`  the samples of the windows with new data, as arrays
+    `live`     the modes that a client of this kind can have
+    `gates`    for each mode of `live`, the result (flags, reasons) of the function `gate` for `windows`
+    `clients`  the fields of `Reporter`, as arrays with one element per client
     """
 
     touched: Touched

@@ -38,9 +38,9 @@ Run = Callable[[BucketState, list[Chunk]], T]
 class Fault:
     """A process that was left out of a step, because its data raised an error.
 
-    client  the process's client with the newest data; its client id is '' if the process has several clients
-    reason  the error as text, for the topic of rejects
-    source  the newest input record of the process; None if unknown
+    `client`  the process's client with the newest data; its client id is '' if the process has several clients
+    `reason`  the error as text, for the topic of rejects
+    `source`  the newest input record of the process; None if unknown
     """
 
     client: Client

@@ -26,12 +26,12 @@ Change = Literal["opened", "escalated", "closed", "withdrawn", "moved"]
 class OpenIncident:
     """An open incident. Times are in epoch ms by the client's own clock, durations in ms.
 
-    seen_ms      end of the last window that showed the fault
-    offset_ms    duration: watermark minus the client's own clock
-    heard_ms     time of the last data of the client or its process; updated only while the client sends no metrics
-    forgiven_ms  duration since `seen_ms` in which no client sent data
-    departed_ms  time of the last sample if the client stopped reporting, else 0
-    alone        True if no other client with the same name was on the host at `departed_ms`
+    `seen_ms`      end of the last window that showed the fault
+    `offset_ms`    duration: watermark minus the client's own clock
+    `heard_ms`     time of the last data of the client or its process; updated only while the client sends no metrics
+    `forgiven_ms`  duration since `seen_ms` in which no client sent data
+    `departed_ms`  time of the last sample if the client stopped reporting, else 0
+    `alone`        True if no other client with the same name was on the host at `departed_ms`
     """
 
     client: Client

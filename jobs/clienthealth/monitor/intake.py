@@ -41,10 +41,10 @@ AWAKE_MS = 20_000
 class Taken:
     """The part of a batch that a bucket adds to its state.
 
-    chunks       the data without the clients that are left out
-    log_entries  the new log entries
-    late         number of late samples and events
-    left_out     number of clients, samples and events left out, by the name of the limit
+    `chunks`       the data without the clients that are left out
+    `log_entries`  the new log entries
+    `late`         number of late samples and events
+    `left_out`     number of clients, samples and events left out, by the name of the limit
     """
 
     chunks: Sequence[Chunk]

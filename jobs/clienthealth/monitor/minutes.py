@@ -34,9 +34,9 @@ Row = dict[str, Any]
 def finished(bucket: Bucket, gone: Sequence[int], changes: Sequence[Transition], now_ms: int) -> list[Row]:
     """Return the rows of the minutes that have finished since the last call.
 
-    gone     the departed clients (indices in the state); all minutes of these clients are finished
-    changes  this step's changes of incidents
-    now_ms   the time now (epoch ms)
+    `gone`     the departed clients (indices in the state); all minutes of these clients are finished
+    `changes`  this step's changes of incidents
+    `now_ms`   the time now (epoch ms)
     """
     state = bucket.state
     for change in changes:

@@ -49,14 +49,14 @@ class Clients(Table):
 
     `values`: the newest known values of the metrics UNDELIVERED.
 
-    first         time of the client's first sample (its own clock, epoch ms)
-    last          time of the client's newest sample (its own clock, epoch ms)
-    last_seen     time of the client's last data (epoch ms); if its clock is wrong, the time of neighbouring records
-    every         the client's reporting interval, ms
-    minute        start of the client's first minute that is not in the history yet (epoch ms)
-    config        position of the client's configuration in `configs`
-    published_ms  time of the client's newest published sample (its own clock, epoch ms)
-    published     checksum of the content that was published last; 0 to publish it again
+    `first`         time of the client's first sample (its own clock, epoch ms)
+    `last`          time of the client's newest sample (its own clock, epoch ms)
+    `last_seen`     time of the client's last data (epoch ms); if its clock is wrong, the time of neighbouring records
+    `every`         the client's reporting interval, ms
+    `minute`        start of the client's first minute that is not in the history yet (epoch ms)
+    `config`        position of the client's configuration in `configs`
+    `published_ms`  time of the client's newest published sample (its own clock, epoch ms)
+    `published`     checksum of the content that was published last; 0 to publish it again
     """
 
     first: Ints
@@ -72,14 +72,14 @@ class Clients(Table):
 class GroupState(msgspec.Struct):
     """What a bucket's state keeps of a consumer group.
 
-    client        the group, as in its newest sample
-    members       number of the group's members in the newest sample
-    partitions    for each partition in `data`: the topic, the partition's number and its owner (None: unknown)
-    data          an int64 matrix [observations, 6] as bytes, in order of time. Columns: time (epoch ms), position in
-                  `partitions`, committed offset, end offset, start offset, time of the commit (-1: not known)
-    newest_ms     time of the newest sample
-    minute        row of the current minute for the history, still unfinished
-    unwritten_ms  start of the first minute that is not in the history yet (epoch ms)
+    `client`        the group, as in its newest sample
+    `members`       number of the group's members in the newest sample
+    `partitions`    for each partition in `data`: the topic, the partition's number and its owner (None: unknown)
+    `data`          an int64 matrix [observations, 6] as bytes, in order of time. Columns: time (epoch ms), position in
+                    `partitions`, committed offset, end offset, start offset, time of the commit (-1: not known)
+    `newest_ms`     time of the newest sample
+    `minute`        row of the current minute for the history, still unfinished
+    `unwritten_ms`  start of the first minute that is not in the history yet (epoch ms)
     """
 
     client: Client = msgspec.field(name="who")
@@ -106,14 +106,14 @@ class Life(NamedTuple):
 class Run(msgspec.Struct, array_like=True):
     """The log lines of one client that show one known issue, counted together.
 
-    instance   the instance that the lines name, or ""
-    client_id  the client id that the lines name, or ""
-    kind       the kind of client that the lines name, or ""
-    what       id of the known issue
-    text       the first line
-    source     input record of the first line
-    unwritten  number of lines that are not in the history yet
-    minutes    number of unwritten lines by minute (start in epoch ms), for at most 60 minutes
+    `instance`   the instance that the lines name, or ""
+    `client_id`  the client id that the lines name, or ""
+    `kind`       the kind of client that the lines name, or ""
+    `what`       id of the known issue
+    `text`       the first line
+    `source`     input record of the first line
+    `unwritten`  number of lines that are not in the history yet
+    `minutes`    number of unwritten lines by minute (start in epoch ms), for at most 60 minutes
     """
 
     instance: str
@@ -172,9 +172,9 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
 
         Return the keys of the entries beyond the limits.
 
-        ttl_ms  maximum age of an entry, unless its process is in `living`
-        limit   maximum number of entries
-        each    maximum number of entries per process
+        `ttl_ms`  maximum age of an entry, unless its process is in `living`
+        `limit`   maximum number of entries
+        `each`    maximum number of entries per process
         """
         old = [key for key, (at, _) in self.kept.items() if now_ms - at > ttl_ms and key[:2] not in living]
         for key in old:
@@ -193,27 +193,27 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
 class Kept(msgspec.Struct, kw_only=True):
     """The parts of a state that have the same form in memory and on disk.
 
-    idle_ms        how long (ms) no input has arrived; pauses of the monitor do not count
-    stepped_ms     time of this monitor's last step, by this machine's clock (epoch ms)
-    all_clients    the clients that report
-    waiting        log entries that wait for their process's metrics
-    waited_ms      how long (ms) `waiting` has had entries; pauses of the monitor do not count
+    `idle_ms`      how long (ms) no input has arrived; pauses of the monitor do not count
+    `stepped_ms`   time of this monitor's last step, by this machine's clock (epoch ms)
+    `all_clients`  the clients that report
+    `waiting`      log entries that wait for their process's metrics
+    `waited_ms`    how long (ms) `waiting` has had entries; pauses of the monitor do not count
 
     The fields below have the type `Memory`. A key in `groups` is a `Client.home`, a key in `shared` is a pair of times,
     and a key in `ended` or `reported_once` is a hash (see `mark`). A key in any other `Memory` field begins with a
     process (service, host).
 
-    groups         the consumer groups
-    has_log_data   processes of which any log line or thread dump was read
-    lifecycle      log events of a client's start and end, by process and client id. Each event has the instance that
-                   the line names ("": none)
-    also_seen      counts of log lines that show known issues, by process, instance, client id, kind and issue
-    gone           recently departed clients, so that lines of their processes are not assigned to their successors
-    former         clients that have an open incident but do not report: they stopped, or only log lines name them
-    over           recently closed incidents, kept until the history has a row for each minute in which they were open
-    shared         spans (from, to) in which no client sent data; they do not count as a client's silence
-    ended          for each client or process that has ended: the newest time of its samples or logs
-    reported_once  new clients that were not added at their first report, because of the limit `max_new_clients`
+    `groups`         the consumer groups
+    `has_log_data`   processes of which any log line or thread dump was read
+    `lifecycle`      log events of a client's start and end, by process and client id. Each event has the instance that
+                     the line names ("": none)
+    `also_seen`      counts of log lines that show known issues, by process, instance, client id, kind and issue
+    `gone`           recently departed clients, so that lines of their processes are not assigned to their successors
+    `former`         clients that have an open incident but do not report: they stopped, or only log lines name them
+    `over`           recently closed incidents, kept until the history has a row for each minute in which they were open
+    `shared`         spans (from, to) in which no client sent data; they do not count as a client's silence
+    `ended`          for each client or process that has ended: the newest time of its samples or logs
+    `reported_once`  new clients that were not added at their first report, because of the limit `max_new_clients`
     """
 
     time_ms: int = 0
@@ -237,11 +237,11 @@ class Kept(msgspec.Struct, kw_only=True):
 class BucketState(Kept, kw_only=True):
     """The state of a bucket in memory.
 
-    readings  the samples, in order of client (position in `all_clients`) and time
-    parts     the values that samples have for single topics, partitions or threads
-    configs   configurations of clients; samples and clients refer to them by position
-    names     names of topics and threads; samples refer to them by position
-    log_entries  log events and thread dumps of processes, in order of time
+    `readings`  the samples, in order of client (position in `all_clients`) and time
+    `parts`     the values that samples have for single topics, partitions or threads
+    `configs`   configurations of clients; samples and clients refer to them by position
+    `names`     names of topics and threads; samples refer to them by position
+    `log_entries`  log events and thread dumps of processes, in order of time
     """
 
     clients: Clients = msgspec.field(default_factory=lambda: Clients.none(len(UNDELIVERED)))

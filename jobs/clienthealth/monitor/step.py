@@ -32,11 +32,11 @@ class Published:
 
     `records` are for the topic `client-health`; `minutes` are rows of the history.
 
-    changes   changes of incidents
-    late      number of samples and log events that arrived after their windows had been closed
-    left_out  number of clients, samples and events left out, by the name of the limit
-    clients   number of clients and groups in the state
-    skewed    number of clients with a wrong clock
+    `changes`   changes of incidents
+    `late`      number of samples and log events that arrived after their windows had been closed
+    `left_out`  number of clients, samples and events left out, by the name of the limit
+    `clients`   number of clients and groups in the state
+    `skewed`    number of clients with a wrong clock
     """
 
     records: list[Record] = field(default_factory=list)

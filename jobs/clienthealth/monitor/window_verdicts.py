@@ -55,8 +55,8 @@ def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING
 def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence: bool = False) -> list[Verdict]:
     """Return one verdict for each mode that applies to a client, merged from all windows.
 
-    windows  the windows of one client, in order of time
-    absence  True for modes that judge a client's end, False for the others
+    `windows`  the windows of one client, in order of time
+    `absence`  True for modes that judge a client's end, False for the others
     """
     kind = windows[-1].client.kind
     return [

@@ -41,13 +41,15 @@ class Answers:
 
     `repr` of the answers leaves out the passwords.
 
-    servers                the brokers: host:port, comma separated
-    username, password     SASL: user and password; OAUTHBEARER: client id and secret; GSSAPI: principal and no password
-    token_url, scope       OAUTHBEARER: URL that issues tokens (file:///… for a token in a file), scope of the tokens
-    keytab                 GSSAPI: path of the keytab; '' for the ticket cache
-    ca_file, client_file   the brokers' CA; the client's key and certificate (each file is PEM or has a type in STORES)
-    store_password         password of ca_file and client_file if their type is in STORES
-    state                  folder or URL for checkpoints, history and reviews; '': the current folder
+    `servers`                 the brokers: host:port, comma separated
+    `username`, `password`    SASL: user and password; OAUTHBEARER: client id and secret; GSSAPI: principal and no
+                              password
+    `token_url`, `scope`      OAUTHBEARER: URL that issues tokens (file:///… for a token in a file), scope of the tokens
+    `keytab`                  GSSAPI: path of the keytab; '' for the ticket cache
+    `ca_file`, `client_file`  the brokers' CA; the client's key and certificate (each file is PEM or has a type in
+                              STORES)
+    `store_password`          password of ca_file and client_file if their type is in STORES
+    `state`                   folder or URL for checkpoints, history and reviews; '': the current folder
     """
 
     servers: str

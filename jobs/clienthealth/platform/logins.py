@@ -48,10 +48,10 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 class Login:
     """The options with which a SASL mechanism logs in.
 
-    module    class of the login module that sasl.jaas.config must name
-    needs     the login module's options that must be in sasl.jaas.config
-    defaults  options of the Java client that are added if the settings do not have these options
-    package   the Python package that kafka-python needs for this SASL mechanism; '' if it needs no package
+    `module`    class of the login module that sasl.jaas.config must name
+    `needs`     the login module's options that must be in sasl.jaas.config
+    `defaults`  options of the Java client that are added if the settings do not have these options
+    `package`   the Python package that kafka-python needs for this SASL mechanism; '' if it needs no package
     """
 
     module: str

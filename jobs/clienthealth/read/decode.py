@@ -4,9 +4,9 @@ Only errors about the schema registry are raised: ServiceError, DependencyError 
 
 Reject reasons (`Decoded.errors`), sometimes followed by ": detail":
 
-empty              no value (a tombstone), or blanks only
-oversized          a record larger than `monitor.max_record_bytes`, or a name longer than `values.MAX_NAME`
-binary             neither text nor a known binary format; broken compression; an unreadable frame of a schema registry
+`empty`      no value (a tombstone), or blanks only
+`oversized`  a record larger than `monitor.max_record_bytes`, or a name longer than `values.MAX_NAME`
+`binary`     neither text nor a known binary format; broken compression; an unreadable frame of a schema registry
 unknown-schema     a value framed with a schema that the registry does not have
 truncated-json     JSON that ends before it is closed
 malformed-json     JSON with an error in it, or nested too deeply
@@ -17,7 +17,7 @@ no-metrics         a known format without metrics of a Kafka client
 missing-identity   metrics without client id or kind; a log line that names no process or client
 foreign-service    a service that this topic may not carry (`[topics] services`)
 missing-timestamp  no time, or a time before Kafka existed (`values.EARLIEST_MS`)
-fatal              reading the record ends the monitor's process; only topic and offset are known
+`fatal`  reading the record ends the monitor's process; only topic and offset are known
 future-timestamp   a time more than `monitor.future_seconds` ahead of the monitor's clock
 """
 
@@ -66,10 +66,10 @@ _IN_KEY = ("service", "instance", "client_id")
 class Decoded(msgspec.Struct):
     """The result of decoding one record.
 
-    format     name of the format; None if no format recognised the record
-    snapshots  the usable snapshots, with client id, kind, time and interval; an unknown service or instance is ''
-    lines      the usable log lines, parsed into fields; each has a time
-    errors     the reject reasons, one per unusable part of the record
+    `format`     name of the format; None if no format recognised the record
+    `snapshots`  the usable snapshots, with client id, kind, time and interval; an unknown service or instance is ''
+    `lines`      the usable log lines, parsed into fields; each has a time
+    `errors`     the reject reasons, one per unusable part of the record
     """
 
     format: str | None = None

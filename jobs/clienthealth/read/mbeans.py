@@ -39,11 +39,11 @@ _NOTHING: Mapping[str, str] = {}
 class MBean(NamedTuple):
     """The meaning of an MBean's name.
 
-    domain   the text before the first colon, such as `kafka.producer`
-    path     the MBean's `type`, or `type/name` if it has both properties
-    subject  the measured client, topic, partition or broker; its kind is None if no Kafka client is measured
-    group    the consumer group, from `groupId` or a client id like `consumer-GROUP-1`; None if unknown
-    names    maps the MBean's attributes to our names of metrics
+    `domain`   the text before the first colon, such as `kafka.producer`
+    `path`     the MBean's `type`, or `type/name` if it has both properties
+    `subject`  the measured client, topic, partition or broker; its kind is None if no Kafka client is measured
+    `group`    the consumer group, from `groupId` or a client id like `consumer-GROUP-1`; None if unknown
+    `names`    maps the MBean's attributes to our names of metrics
     """
 
     domain: str

@@ -1,6 +1,6 @@
 """Read recordings and other files as records, as if the records came from topics.
 
-metrics.jsonl  one sample per line
+`metrics.jsonl`  one sample per line
 *.log, *.txt   one thread dump, or log entries; a stack trace belongs to the log line above it
 other files    records in any known format, one per line; a binary file, JSON document or Prometheus page is one record
 """
@@ -36,12 +36,12 @@ PAGE = (b"# HELP ", b"# TYPE ")
 class Recorded:
     """A record from a file. `offset` is the number of the record's first line, from 0.
 
-    stream   the kind of record by the file's name; `any` if only the content shows the kind
-    ts_ms    the time (epoch ms) to use if the record contains no time; 0 if unknown
-    timed    where the time comes from: `own` (the record or a line before it), `file` (the file's time), or `order`
-             (the time is unknown; only the order of the records is known)
-    repeats  number of equal records of a burst that this record represents
-    content  the parsed record if the file's reader has parsed it; `value` is then empty
+    `stream`   the kind of record by the file's name; `any` if only the content shows the kind
+    `ts_ms`    the time (epoch ms) to use if the record contains no time; 0 if unknown
+    `timed`    where the time comes from: `own` (the record or a line before it), `file` (the file's time), or `order`
+               (the time is unknown; only the order of the records is known)
+    `repeats`  number of equal records of a burst that this record represents
+    `content`  the parsed record if the file's reader has parsed it; `value` is then empty
     """
 
     stream: Stream

@@ -3,11 +3,11 @@
 [[action]]
 title = "Move the confirmation mail out of the producer callback"
 owner = "orders team"
-due   = 2026-11-20
+`due`  = 2026-11-20
 state = "open"            # open (default), done or dropped
-link  = "https://tracker.example/ORD-1312"      # optional
-mode  = "…"               # the id of the failure mode that the action is to prevent; optional
-done  = 2026-11-18        # the day on which the action was done; optional
+`link`  = "https://tracker.example/ORD-1312"      # optional
+`mode`  = "…"               # the id of the failure mode that the action is to prevent; optional
+`done`  = 2026-11-18        # the day on which the action was done; optional
 """
 
 from __future__ import annotations

@@ -120,10 +120,11 @@ def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
     Class 0 means no lag, and class n means a lag with n digits (class 8: at least 8 digits). Further columns:
 
-    group             name of the consumer group
-    records, seconds  highest lag in records, and highest lag in seconds
-    n                 number of minutes
-    sx, sy, sxy, sxx  sums for a regression line (x: minute of the period, y: lag in records), as decimals of 38 digits
+    `group`                   name of the consumer group
+    `records`, `seconds`      highest lag in records, and highest lag in seconds
+    `n`                       number of minutes
+    `sx`, `sy`, `sxy`, `sxx`  sums for a regression line (x: minute of the period, y: lag in records), as decimals of 38
+                              digits
     """
     rows = within(minutes, periods[0].start, periods[-1].end).filter("lag_records is not null")
     x = (_minute_of(periods[0]) % periods[0].minutes).cast("decimal(18,0)")

@@ -125,9 +125,9 @@ class Figure(NamedTuple):
 class Team(NamedTuple):
     """A team's services and pages (alerts that called a person). `name` is '' for services without a team.
 
-    missed  the services that overspent the error budget of the reviewed period
-    frozen  the services that overspent the error budget of all periods together, so that only changes for reliability
-            are allowed
+    `missed`  the services that overspent the error budget of the reviewed period
+    `frozen`  the services that overspent the error budget of all periods together, so that only changes for reliability
+              are allowed
     """
 
     name: str

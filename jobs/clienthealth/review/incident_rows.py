@@ -3,11 +3,11 @@
 An incident is the time from `opened` to `closed` of one mode on one client. Changes after the review's end are ignored.
 All times are epoch seconds:
 
-start     when the failure began: the column `since`, or the time of the first change if `since` is null
-found     when the monitor gave its first verdict (wall-clock time)
-sure      when the failure was confirmed (event time)
-found_at  when the failure was confirmed (wall-clock time)
-stop      the end; null if the incident is still open at the review's end
+`start`     when the failure began: the column `since`, or the time of the first change if `since` is null
+`found`     when the monitor gave its first verdict (wall-clock time)
+`sure`      when the failure was confirmed (event time)
+`found_at`  when the failure was confirmed (wall-clock time)
+`stop`      the end; null if the incident is still open at the review's end
 """
 
 from __future__ import annotations

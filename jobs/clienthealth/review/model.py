@@ -121,11 +121,11 @@ class Page:
 class Alert:
     """The alert for one mode and severity in the period. An episode is a time in which the alert fires for one client.
 
-    count    number of episodes
-    flaps    number of episodes with an incident that began less than half an hour after the client's previous incident
-             ended
-    seconds  firing time of all episodes inside the period, added up
-    clear    the median time (s) for which an alert fired; None if no episode has ended
+    `count`    number of episodes
+    `flaps`    number of episodes with an incident that began less than half an hour after the client's previous
+               incident ended
+    `seconds`  firing time of all episodes inside the period, added up
+    `clear`    the median time (s) for which an alert fired; None if no episode has ended
     """
 
     mode: str
@@ -228,9 +228,9 @@ class Fleet:
 class Capacity:
     """How full the buffers of a service are.
 
-    p95           for each period, oldest first: 95th percentile of the peak buffer use in a client-minute (1: full)
-    slope         change of the percentile per period; None if too few periods have a percentile
-    periods_left  number of periods until the percentile is 1 (full); None if it does not rise, or is unknown
+    `p95`           for each period, oldest first: 95th percentile of the peak buffer use in a client-minute (1: full)
+    `slope`         change of the percentile per period; None if too few periods have a percentile
+    `periods_left`  number of periods until the percentile is 1 (full); None if it does not rise, or is unknown
     """
 
     service: str
@@ -315,10 +315,10 @@ class WrongClock:
 class Quality:
     """How reliable the review is.
 
-    gaps     periods in which the monitor read no data
-    unknown  client-minutes that could not be judged
-    judged   client-minutes that were judged
-    clocks   clients with a wrong clock, the worst first
+    `gaps`     periods in which the monitor read no data
+    `unknown`  client-minutes that could not be judged
+    `judged`   client-minutes that were judged
+    `clocks`   clients with a wrong clock, the worst first
     """
 
     minutes: int
@@ -352,17 +352,17 @@ class Distribution:
 class Review:
     """The whole content of a review.
 
-    cluster, environment      '' if the settings name none
-    needless_pages_target     noise budget: maximum number of needless pages in the period
-    pages                     alerts that called a person; None if alerts in this environment only open tickets
-    night_hours               hours (UTC) at which a night begins and ends
-    periods                   the periods that trends compare, oldest first
-    withdrawn                 number of withdrawn incidents
-    cleared_count             number of suspicions that ended unconfirmed
-    never_fired               (mode, severity) of each alert that did not fire
-    top_clients, top_topics   for each criterion (such as lag): clients or topics, the worst first
-    slot_minutes              length of a slot: the chart of the error budgets has one point per slot
-    not_computed              (part of the review, why it is missing)
+    `cluster`, `environment`     '' if the settings name none
+    `needless_pages_target`      noise budget: maximum number of needless pages in the period
+    `pages`                      alerts that called a person; None if alerts in this environment only open tickets
+    `night_hours`                hours (UTC) at which a night begins and ends
+    `periods`                    the periods that trends compare, oldest first
+    `withdrawn`                  number of withdrawn incidents
+    `cleared_count`              number of suspicions that ended unconfirmed
+    `never_fired`                (mode, severity) of each alert that did not fire
+    `top_clients`, `top_topics`  for each criterion (such as lag): clients or topics, the worst first
+    `slot_minutes`               length of a slot: the chart of the error budgets has one point per slot
+    `not_computed`               (part of the review, why it is missing)
     """
 
     period: Period

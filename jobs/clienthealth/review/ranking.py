@@ -96,9 +96,9 @@ def top_topics(
 ) -> Mapping[str, Sequence[TopicRow]]:
     """For each ranking ("unhealthy", "queue", "lag"), return at most five topics (TOP), the worst first.
 
-    unhealthy  ranked by the minutes of all `incidents` that name the topic as culprit
-    queue      ranked by the peak of the topic's fullest queue (0 to 1)
-    lag        ranked by the greatest lag on the topic (records)
+    `unhealthy`  ranked by the minutes of all `incidents` that name the topic as culprit
+    `queue`      ranked by the peak of the topic's fullest queue (0 to 1)
+    `lag`        ranked by the greatest lag on the topic (records)
     """
     in_reviewed = F.col("period") == reviewed
     sources = (

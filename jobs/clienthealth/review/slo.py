@@ -151,11 +151,11 @@ class Budget:
 class ServiceSlo:
     """How well a service met its objective, in the reviewed period and in each of the last four periods (PERIODS).
 
-    service  '' for all services together
-    slots    client-minutes by slot; the slots divide the reviewed period equally
-    periods  client-minutes in each of the last four periods, oldest first
-    lost     loss of records in the reviewed period
-    owner    None if unknown
+    `service`  '' for all services together
+    `slots`    client-minutes by slot; the slots divide the reviewed period equally
+    `periods`  client-minutes in each of the last four periods, oldest first
+    `lost`     loss of records in the reviewed period
+    `owner`    None if unknown
     """
 
     service: str
@@ -234,12 +234,12 @@ def objectives(
 ) -> tuple[ServiceSlo, list[ServiceSlo]]:
     """Return how well objectives were met: by all services together, and by each service, the worst service first.
 
-    rows         the rows of `client_minutes.statuses`: numbers of client-minutes
-    clients      number of clients by service
-    target       the target of all services together, and of each service without a target of its own
-    lost         number of records lost in the reviewed period (minimum, maximum), by service
-    lost_target  how many records each service may lose
-    owners       owners of services; an owner may set a target for its services
+    `rows`         the rows of `client_minutes.statuses`: numbers of client-minutes
+    `clients`      number of clients by service
+    `target`       the target of all services together, and of each service without a target of its own
+    `lost`         number of records lost in the reviewed period (minimum, maximum), by service
+    `lost_target`  how many records each service may lose
+    `owners`       owners of services; an owner may set a target for its services
     """
     periods: dict[str, list[Minutes]] = defaultdict(lambda: [Minutes()] * PERIODS)
     slots: dict[str, dict[int, Minutes]] = defaultdict(lambda: defaultdict(Minutes))

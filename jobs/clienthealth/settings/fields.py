@@ -48,11 +48,11 @@ class Form:
 class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A setting as a TOML file defines it. `reason`: what the setting is for, or why a threshold has its value.
 
-    default            the value if the user sets none. A text may be '' only if its default is ''
-    at_least, at_most  the bounds: a number, or the name of another setting of the same section
-    one_of             the allowed texts
-    form               the form of the text, or of each text in a list: a name in FORMS, such as `url`
-    needs              a setting of the same section that must be set if this setting is set
+    `default`              the value if the user sets none. A text may be '' only if its default is ''
+    `at_least`, `at_most`  the bounds: a number, or the name of another setting of the same section
+    `one_of`               the allowed texts
+    `form`                 the form of the text, or of each text in a list: a name in FORMS, such as `url`
+    `needs`                a setting of the same section that must be set if this setting is set
     """
 
     default: Any

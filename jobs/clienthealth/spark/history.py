@@ -1,8 +1,8 @@
 """The history: three Delta tables, partitioned by day, from which the reviews are made. All times are UTC.
 
-minutes   one final row per client and minute
-verdicts  one row per change of an incident
-quality   counts of the monitor's input; in a minute without a row, the monitor read nothing
+`minutes`   one final row per client and minute
+`verdicts`  one row per change of an incident
+`quality`   counts of the monitor's input; in a minute without a row, the monitor read nothing
 
 Each commit to a table names the query and the batch, so that a repeated batch is recognised.
 """

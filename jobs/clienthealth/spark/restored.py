@@ -37,11 +37,11 @@ MORE_SECONDS = 600
 class Compared:
     """The result of comparing the history with the checkpoint.
 
-    ends              the history's newest event time; None if the history is empty, or is neither newer nor older than
-                      the checkpoint
-    ahead             True if the history has newer data than the checkpoint
-    behind            True if the history lacks data that the checkpoint has read
-    newest_commit_ms  time of the history's newest commit (epoch ms); 0 without commits
+    `ends`              the history's newest event time; None if the history is empty, or is neither newer nor older
+                        than the checkpoint
+    `ahead`             True if the history has newer data than the checkpoint
+    `behind`            True if the history lacks data that the checkpoint has read
+    `newest_commit_ms`  time of the history's newest commit (epoch ms); 0 without commits
     """
 
     ends: datetime | None

@@ -61,14 +61,14 @@ class Quality(msgspec.Struct, array_like=True):
 class Summary(msgspec.Struct):
     """The result of a bucket's step in a batch: numbers of rows, and values for the monitor's own metrics.
 
-    bucket    the bucket's number; None for rejected records, or if the step had no result
-    changes   (failure mode, kind of change such as "opened", number of incidents that changed in this way)
-    onsets    the onset (epoch ms) of each incident that opened
-    clients   counts the clients and groups in the state
-    skewed    counts the clients with a wrong clock
-    late      counts the samples and events that came too late
-    left_out  maps each limit (`self_monitoring.LIMITS`) to the number of clients, samples and events left out by it
-    failed    counts the processes for which the step failed, by topic; '' includes records that were too large
+    `bucket`    the bucket's number; None for rejected records, or if the step had no result
+    `changes`   (failure mode, kind of change such as "opened", number of incidents that changed in this way)
+    `onsets`    the onset (epoch ms) of each incident that opened
+    `clients`   counts the clients and groups in the state
+    `skewed`    counts the clients with a wrong clock
+    `late`      counts the samples and events that came too late
+    `left_out`  maps each limit (`self_monitoring.LIMITS`) to the number of clients, samples and events left out by it
+    `failed`    counts the processes for which the step failed, by topic; '' includes records that were too large
     """
 
     rows: dict[str, int] = {}
@@ -273,8 +273,8 @@ def _fault(fault: Fault) -> Row:
 class _Kept(msgspec.Struct, array_like=True):
     """The state of the bucket COUNTS: numbers of input records, by topic and minute.
 
-    rows      counts that are not in the history table yet
-    given_ms  when counts were last returned for the history table (epoch ms)
+    `rows`      counts that are not in the history table yet
+    `given_ms`  when counts were last returned for the history table (epoch ms)
     """
 
     rows: list[Quality] = []

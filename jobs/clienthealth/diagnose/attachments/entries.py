@@ -70,14 +70,14 @@ def _scanner() -> Scanner:
 class Entry:
     """A record found in a log.
 
-    line     number of the entry's first line, from 0 at the file's first line
-    ts_ms    the entry's own time (epoch ms), else the shipper's time, else the time of a line nearby; None if unknown
-    value    the entry's text, without the prefix that a shipper puts before each line
-    stamp    the entry's own time, and its position in `value`; None if the time is unknown or the entry is a dump
-    key      the pod, container or program that wrote the entry; '' for a log with one writer
-    dump     True if the entry may contain a thread dump
-    repeats  number of equal entries that this one stands for
-    numbers  number of each line in the entry, from 0 at the file's first line
+    `line`     number of the entry's first line, from 0 at the file's first line
+    `ts_ms`    the entry's own time (epoch ms), else the shipper's time, else the time of a line nearby; None if unknown
+    `value`    the entry's text, without the prefix that a shipper puts before each line
+    `stamp`    the entry's own time, and its position in `value`; None if the time is unknown or the entry is a dump
+    `key`      the pod, container or program that wrote the entry; '' for a log with one writer
+    `dump`     True if the entry may contain a thread dump
+    `repeats`  number of equal entries that this one stands for
+    `numbers`  number of each line in the entry, from 0 at the file's first line
     """
 
     line: int

@@ -173,12 +173,12 @@ _SORTING = re.compile(
 class Stream:
     """A file to read.
 
-    process  (service, instance) by the file's name and folder; the content may name another process
-    file     the file's path in the folder or archive of its process
-    head     the beginning of the file's content
-    read     function that returns the rest of the file's content
-    file_ms  time of the file's last modification, epoch ms; None if unknown
-    size     the file's size in bytes (of a packed file: before unpacking); None if unknown
+    `process`  (service, instance) by the file's name and folder; the content may name another process
+    `file`     the file's path in the folder or archive of its process
+    `head`     the beginning of the file's content
+    `read`     function that returns the rest of the file's content
+    `file_ms`  time of the file's last modification, epoch ms; None if unknown
+    `size`     the file's size in bytes (of a packed file: before unpacking); None if unknown
     """
 
     input: Input

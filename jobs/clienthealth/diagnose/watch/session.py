@@ -80,11 +80,11 @@ _encode = msgspec.json.Encoder().encode
 class Stand(NamedTuple):
     """A thread in the newest dump of a process, and how long the thread has had the same frames.
 
-    since_ms  time (epoch ms) of the dump from which on every dump shows the thread in these frames
-    at_ms     time of the newest dump, epoch ms
-    dumps     number of dumps from `since_ms` to `at_ms`
-    cpu_ms    CPU time (ms) of the thread since `since_ms`; None if unknown
-    polled    True if the newest dump or an earlier one shows the thread inside poll()
+    `since_ms`  time (epoch ms) of the dump from which on every dump shows the thread in these frames
+    `at_ms`     time of the newest dump, epoch ms
+    `dumps`     number of dumps from `since_ms` to `at_ms`
+    `cpu_ms`    CPU time (ms) of the thread since `since_ms`; None if unknown
+    `polled`    True if the newest dump or an earlier one shows the thread inside poll()
     """
 
     thread: DumpedThread
@@ -108,11 +108,11 @@ class Stand(NamedTuple):
 class Session:
     """Judges watched clients. `send` and `take` accept records, from any thread. `step` judges the clients.
 
-    newest  the state of each client as the monitor would publish it, by client
-    found   the worst verdict so far, by client and failure mode, without withdrawn or moved verdicts
-    dumps   the threads in the newest KEPT_DUMPS (20) records with thread dumps, by `Source`
-    stands  a `Stand` for each thread of an application, by instance id and thread name
-    faults  the texts of the errors that kept data or clients from being judged
+    `newest`  the state of each client as the monitor would publish it, by client
+    `found`   the worst verdict so far, by client and failure mode, without withdrawn or moved verdicts
+    `dumps`   the threads in the newest KEPT_DUMPS (20) records with thread dumps, by `Source`
+    `stands`  a `Stand` for each thread of an application, by instance id and thread name
+    `faults`  the texts of the errors that kept data or clients from being judged
     """
 
     def __init__(self, settings: Settings, recorder: Recorder | None = None) -> None:

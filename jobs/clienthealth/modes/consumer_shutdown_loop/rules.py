@@ -338,8 +338,8 @@ CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_t
 class Closing(NamedTuple):
     """A thread's stay inside close(), according to thread dumps.
 
-    stay     the `Held` of the thread: the consecutive dumps that show the thread inside close()
-    last_ms  epoch ms of the last dump or sample. A client has no samples after close()
+    `stay`     the `Held` of the thread: the consecutive dumps that show the thread inside close()
+    `last_ms`  epoch ms of the last dump or sample. A client has no samples after close()
     """
 
     stay: Held

@@ -22,9 +22,9 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
 
     If all polls returned records of a single topic, that topic is returned.
 
-    readings        the samples of one client, in order of time
-    least_seconds   minimum time (s) between two polls; shorter times are left out
-    most_variation  greatest variation of the slow topic's time per record: (longest - shortest) / shortest
+    `readings`        the samples of one client, in order of time
+    `least_seconds`   minimum time (s) between two polls; shorter times are left out
+    `most_variation`  greatest variation of the slow topic's time per record: (longest - shortest) / shortest
     """
     *over, (_, newest) = [*_stretches(readings)] or [(0.0, {})]
     # `over` lacks the time since the newest poll with records, because that time is still growing.

@@ -130,11 +130,11 @@ def _overdue_after(window: ClientWindow, limits: Thresholds) -> float:
 class Frozen(NamedTuple):
     """Stretches in which `select-total` did not change, although the I/O thread should have used its selector.
 
-    runs       the samples of each stretch; each other field has one value per stretch
-    filling    True if the buffer filled during the stretch
-    overdue    True if records had waited longer than request.timeout.ms at the end of the stretch
-    busy_from  index of the stretch's first sample with waiting records
-    timeout    request.timeout.ms in seconds, NaN if unknown
+    `runs`       the samples of each stretch; each other field has one value per stretch
+    `filling`    True if the buffer filled during the stretch
+    `overdue`    True if records had waited longer than request.timeout.ms at the end of the stretch
+    `busy_from`  index of the stretch's first sample with waiting records
+    `timeout`    request.timeout.ms in seconds, NaN if unknown
     """
 
     runs: Runs

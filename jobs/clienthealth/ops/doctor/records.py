@@ -86,12 +86,12 @@ def newest(settings: Settings, topic: str, count: int) -> Newest:
 class FormatCounts:
     """Counts of the records of one format.
 
-    records   number of records that could be read completely
-    readings  number of samples of clients and groups
-    lines     number of log lines, including lines that are not about Kafka
-    events    number of log events of Kafka clients in these lines
-    dumps     number of thread dumps in these lines
-    clients   (service, instance, client id, kind) of each client with a sample
+    `records`   number of records that could be read completely
+    `readings`  number of samples of clients and groups
+    `lines`     number of log lines, including lines that are not about Kafka
+    `events`    number of log events of Kafka clients in these lines
+    `dumps`     number of thread dumps in these lines
+    `clients`   (service, instance, client id, kind) of each client with a sample
     """
 
     records: int = 0
@@ -106,11 +106,11 @@ class FormatCounts:
 class Reject:
     """Records that are rejected for one reason.
 
-    reason     what is wrong with the records, without `detail`
-    detail     details of the first record that has details; '' if no record has details
-    records    number of records that are rejected for `reason`
-    partition  the partition of the first record; None for a file
-    offset     the offset of the first record
+    `reason`     what is wrong with the records, without `detail`
+    `detail`     details of the first record that has details; '' if no record has details
+    `records`    number of records that are rejected for `reason`
+    `partition`  the partition of the first record; None for a file
+    `offset`     the offset of the first record
     """
 
     reason: str

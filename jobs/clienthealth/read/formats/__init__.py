@@ -23,14 +23,14 @@ _IDENTITY = IdentitySettings()
 class Record:
     """A Kafka record: its value is text, or bytes of a binary format.
 
-    text      the value without leading blanks and byte order mark; '' for a binary value
-    data      the value if it is binary, else None
-    signal    metrics or logs if the value is OTLP in protobuf, else None
-    document  the value if it is JSON or was decoded with a schema; else None
-    key       the Kafka key as text; None if it is missing, too long or not text
-    headers   the record's headers that the decoder reads, as text by name
-    ts_ms     the Kafka record's own time, epoch milliseconds
-    identity  the settings [identity], which list the attributes that name a client
+    `text`      the value without leading blanks and byte order mark; '' for a binary value
+    `data`      the value if it is binary, else None
+    `signal`    metrics or logs if the value is OTLP in protobuf, else None
+    `document`  the value if it is JSON or was decoded with a schema; else None
+    `key`       the Kafka key as text; None if it is missing, too long or not text
+    `headers`   the record's headers that the decoder reads, as text by name
+    `ts_ms`     the Kafka record's own time, epoch milliseconds
+    `identity`  the settings [identity], which list the attributes that name a client
     """
 
     text: str
@@ -47,17 +47,17 @@ class Record:
 class Format:
     """One wire format.
 
-    name         the format's name; a record header `format` with this name selects the format
-    order        formats are tried in ascending order; the first that recognises a record decodes it
-    recognise    returns True if the record has this format; never raises an exception
-    decode       returns a record's snapshots or log lines, depending on `stream`. Returns None if essential parts have
-                 the wrong type, and [] if the record has no client or line. Raises DependencyError if a package is
-                 missing
-    interval_ms  the reporting interval (ms) if a record does not contain it
-    groups       True if records in this format may describe consumer groups
-    binary       True if the format reads binary values (`Record.data`), and only these
-    text         True if this format of metrics also reads text that is not JSON
-    about        a description in one line, for a format without its own module
+    `name`         the format's name; a record header `format` with this name selects the format
+    `order`        formats are tried in ascending order; the first that recognises a record decodes it
+    `recognise`    returns True if the record has this format; never raises an exception
+    `decode`       returns a record's snapshots or log lines, depending on `stream`. Returns None if essential parts
+                   have the wrong type, and [] if the record has no client or line. Raises DependencyError if a package
+                   is missing
+    `interval_ms`  the reporting interval (ms) if a record does not contain it
+    `groups`       True if records in this format may describe consumer groups
+    `binary`       True if the format reads binary values (`Record.data`), and only these
+    `text`         True if this format of metrics also reads text that is not JSON
+    `about`        a description in one line, for a format without its own module
     """
 
     name: str

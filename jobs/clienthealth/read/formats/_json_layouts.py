@@ -34,11 +34,11 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 
     The first path that exists in the record is used. In a path, a name in backticks may contain dots.
 
-    error  text of an error; the text is put before `stack`, unless `stack` contains it
-    pod    name of the pod; it replaces `host`, which may be the pod's machine
-    unit   name of the systemd unit, which becomes the service
-    pid    process id; without `instance`, host and process id become the instance
-    nanos  nanoseconds to add to a `time` in whole seconds
+    `error`  text of an error; the text is put before `stack`, unless `stack` contains it
+    `pod`    name of the pod; it replaces `host`, which may be the pod's machine
+    `unit`   name of the systemd unit, which becomes the service
+    `pid`    process id; without `instance`, host and process id become the instance
+    `nanos`  nanoseconds to add to a `time` in whole seconds
     """
 
     time: Paths = ()
@@ -79,14 +79,14 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A format of records with one log line each.
 
-    about    a description in one line, for the documentation
-    order    formats are tried in ascending order
-    layout   the paths of each field of a log line
-    all      the required fields: a record must have each of them
-    any      the alternative fields: a record must have at least one of them, unless `any` is empty
-    none     the forbidden fields: a record must not have any of them
-    beside   maps a field to other fields; a record with the field must have at least one of them
-    carries  True if the message is a whole log line in another program's layout
+    `about`    a description in one line, for the documentation
+    `order`    formats are tried in ascending order
+    `layout`   the paths of each field of a log line
+    `all`      the required fields: a record must have each of them
+    `any`      the alternative fields: a record must have at least one of them, unless `any` is empty
+    `none`     the forbidden fields: a record must not have any of them
+    `beside`   maps a field to other fields; a record with the field must have at least one of them
+    `carries`  True if the message is a whole log line in another program's layout
     """
 
     about: str

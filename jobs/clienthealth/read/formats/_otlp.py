@@ -34,10 +34,10 @@ _LAST_RESORT = ("k8s.container.name", "container.name")
 class Metric(NamedTuple):
     """What the name of an OTLP metric means.
 
-    kind    kind of the client
-    name    our name of the metric; None for a metric that is not read
-    kip714  True if clients use this name when they push metrics (KIP-714)
-    whole   the subject of data points without attributes: the client that the resource names
+    `kind`    kind of the client
+    `name`    our name of the metric; None for a metric that is not read
+    `kip714`  True if clients use this name when they push metrics (KIP-714)
+    `whole`   the subject of data points without attributes: the client that the resource names
     """
 
     kind: str

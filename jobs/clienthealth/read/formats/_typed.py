@@ -91,12 +91,12 @@ class FastClient:
 class Fast(msgspec.Struct, gc=False):
     """A snapshot without errors.
 
-    ts_ms        time of the snapshot, epoch milliseconds
-    client       the reporting client; its `identity` is complete and has a valid kind
-    values       in the order of CLIENT_METRICS[kind]; unknown values are UNKNOWN (NaN) or negative; none is infinite
-    topics       the values of topics, partitions and threads
-    config       options of the client by name; records with equal bytes in `config` share one object
-    interval_ms  the client's reporting interval
+    `ts_ms`        time of the snapshot, epoch milliseconds
+    `client`       the reporting client; its `identity` is complete and has a valid kind
+    `values`       in the order of CLIENT_METRICS[kind]; unknown values are UNKNOWN (NaN) or negative; none is infinite
+    `topics`       the values of topics, partitions and threads
+    `config`       options of the client by name; records with equal bytes in `config` share one object
+    `interval_ms`  the client's reporting interval
     """
 
     ts_ms: int
@@ -136,9 +136,9 @@ def fast(
 ) -> Fast | None:
     """Return the snapshot in an error-free record of our own format; None for any other record. Never raises.
 
-    headers_present  True if a header names the format or a part of the client's identity
-    latest_ms        the latest accepted time (epoch ms)
-    largest          limit (bytes) for the size of the value (`monitor.max_record_bytes`)
+    `headers_present`  True if a header names the format or a part of the client's identity
+    `latest_ms`        the latest accepted time (epoch ms)
+    `largest`          limit (bytes) for the size of the value (`monitor.max_record_bytes`)
     """
     if headers_present or value is None or len(value) > largest:
         return None

@@ -63,9 +63,10 @@ class _Metric(NamedTuple):
 class _Meaning(NamedTuple):
     """The meaning of the numbers in an unpacked scope.
 
-    values   maps a subject (client, topic, …) to pairs (index of a value in the unpacked scope, our name of the metric)
-    deltas   for each delta, the index of its start and end time in the unpacked scope
-    kip714   True if at least one metric's name is from KIP-714
+    `values`  maps a subject (client, topic, …) to pairs (index of a value in the unpacked scope, our name of the
+              metric)
+    `deltas`  for each delta, the index of its start and end time in the unpacked scope
+    `kip714`  True if at least one metric's name is from KIP-714
     """
 
     values: Mapping[Subject, Sequence[tuple[int, str]]]

@@ -25,10 +25,10 @@ _VALUES = frozenset({"gauge", "counter", "value", "untyped"})
 class _Layout(NamedTuple):
     """The meaning of a Telegraf metric's name and of its fields' names.
 
-    series  (field, name of the series) for each Prometheus series. In a metric with such a series, all other fields
-            are ignored
-    kind    kind of the client; None for a metric of another program
-    names   our names of the metrics in `fields`
+    `series`  (field, name of the series) for each Prometheus series. In a metric with such a series, all other fields
+              are ignored
+    `kind`    kind of the client; None for a metric of another program
+    `names`   our names of the metrics in `fields`
     """
 
     series: Sequence[tuple[str, str]]

@@ -52,13 +52,13 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
     """A known issue, reported in addition to the verdicts. `says` is the issue's title.
 
-    id             the name of the issue's table in TOML; records, the history and JSON use the same id
-    sentence       one or two sentences that describe the issue
-    action         what to do about the issue
-    least          lower limit for the number of lines in a run of lines about the issue; a shorter run is normal
-    apart_seconds  a run with fewer lines than `least` ends after this time (s) without a line
-    when           required conditions on the client's options or measurements; all conditions must hold
-    source         URL of the option's documentation; '' if log lines show the issue
+    `id`             the name of the issue's table in TOML; records, the history and JSON use the same id
+    `sentence`       one or two sentences that describe the issue
+    `action`         what to do about the issue
+    `least`          lower limit for the number of lines in a run of lines about the issue; a shorter run is normal
+    `apart_seconds`  a run with fewer lines than `least` ends after this time (s) without a line
+    `when`           required conditions on the client's options or measurements; all conditions must hold
+    `source`         URL of the option's documentation; '' if log lines show the issue
     """
 
     id: str

@@ -75,9 +75,9 @@ def features(sentence: str) -> tuple[list[int], Floats]:
 class Judged(NamedTuple):
     """What the classifier finds in a sentence.
 
-    label       the most probable failure mode or known issue
-    of_failure  the probability that the sentence reports any failure mode
-    of_issue    the probability of `label` if it is a known issue, else 0
+    `label`       the most probable failure mode or known issue
+    `of_failure`  the probability that the sentence reports any failure mode
+    `of_issue`    the probability of `label` if it is a known issue, else 0
     """
 
     sentence: re.Match[str]

@@ -177,13 +177,13 @@ class Stamp(NamedTuple):
 class Times:
     """Reads the times at the beginning of a file's lines, in the order of the lines.
 
-    forms     (name, pattern) of the file's time formats, the most frequent first
-    order     the order of year, month and day in a date of three numbers
-    day       the date of the last time that was read, for times without a date
-    last      the last time that was read
-    zoned     True if any time so far had a zone or was an epoch time
-    ahead_ms  offset (ms) from UTC of the last time that was read; positive east of UTC
-    until     when the file was last modified; None if unknown
+    `forms`     (name, pattern) of the file's time formats, the most frequent first
+    `order`     the order of year, month and day in a date of three numbers
+    `day`       the date of the last time that was read, for times without a date
+    `last`      the last time that was read
+    `zoned`     True if any time so far had a zone or was an epoch time
+    `ahead_ms`  offset (ms) from UTC of the last time that was read; positive east of UTC
+    `until`     when the file was last modified; None if unknown
     """
 
     forms: list[tuple[str, re.Pattern[bytes]]]

@@ -36,20 +36,20 @@ class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, dict=True):
     """A log pattern.
 
-    id         hyphenated and unique; part of the monitor's state on disk (`LogEvent.signature`)
-    source     maps a library to the versions and the source file of the line; the key `any` stands for any program
-    literal    every match contains this text, or one of `or_literals`. The texts are searched for before
-               the pattern, because a search for a text is faster. Case matters
-    or_literals  alternatives to `literal`. In `literal` and `or_literals`, `%name%` stands for a list of texts: the
+    `id`       hyphenated and unique; part of the monitor's state on disk (`LogEvent.signature`)
+    `source`   maps a library to the versions and the source file of the line; the key `any` stands for any program
+    `literal`  every match contains this text, or one of `or_literals`. The texts are searched for before the pattern,
+               because a search for a text is faster. Case matters
+    `or_literals`  alternatives to `literal`. In `literal` and `or_literals`, `%name%` stands for a list of texts: the
                table `searches` of shapes.toml has the lists
-    pattern    regular expression for the message or the lines below it. Named groups become `LogEvent.captures`;
-               `%name%` stands for a part in shapes.toml
-    logger     beginning of the logger's name; None for any. Names without a dot are not tested
-    also       the known issue (its id) that a matching line shows besides the failure; '' if none
-    reports    '' or a label of the classifier (`judged`). A pattern with a label applies only to texts in which a
-               person reports a case. In these texts, a sentence to which the classifier gives the label counts as a
-               match, too
-    examples   lines that the pattern must match
+    `pattern`   regular expression for the message or the lines below it. Named groups become `LogEvent.captures`;
+                `%name%` stands for a part in shapes.toml
+    `logger`    beginning of the logger's name; None for any. Names without a dot are not tested
+    `also`      the known issue (its id) that a matching line shows besides the failure; '' if none
+    `reports`   '' or a label of the classifier (`judged`). A pattern with a label applies only to texts in which a
+                person reports a case. In these texts, a sentence to which the classifier gives the label counts as a
+                match, too
+    `examples`  lines that the pattern must match
     """
 
     id: str
@@ -147,12 +147,12 @@ class Catalogue:
 
     Raises CatalogueError if two patterns have the same id, or if a pattern is invalid.
 
-    meanings  the log events, in the order given, without duplicates
-    by_id     maps the id of a log pattern to its log event
-    loose     ids of the log patterns that may match lines of any program (`Wording.loose`)
-    narrated  ids of the log patterns for a person's sentences (`Wording.narrated`)
-    reports   maps a label of the classifier (`judged`) to the log pattern with this label (`Wording.reports`)
-    literals  the literal texts of all patterns; every match contains at least one of them
+    `meanings`  the log events, in the order given, without duplicates
+    `by_id`     maps the id of a log pattern to its log event
+    `loose`     ids of the log patterns that may match lines of any program (`Wording.loose`)
+    `narrated`  ids of the log patterns for a person's sentences (`Wording.narrated`)
+    `reports`   maps a label of the classifier (`judged`) to the log pattern with this label (`Wording.reports`)
+    `literals`  the literal texts of all patterns; every match contains at least one of them
     """
 
     def __init__(self, meanings: Iterable[Meaning]) -> None:

@@ -63,11 +63,11 @@ _PYTHON_NETWORK = re.compile(r"(?P<client>.{1,250}?)(?:-network-thread)\Z")
 class Block:
     """A thread of a dump, as far as the parser has read the thread's lines. `frames`: innermost first.
 
-    line    number of the thread's first line in the text, from 0
-    state   the thread's state as the tool or the JVM writes it; '' if unknown
-    cpu_ms  CPU time; None if unknown
-    python  True if the frames are Python functions
-    key     distinguishes threads with the same name
+    `line`    number of the thread's first line in the text, from 0
+    `state`   the thread's state as the tool or the JVM writes it; '' if unknown
+    `cpu_ms`  CPU time; None if unknown
+    `python`  True if the frames are Python functions
+    `key`     distinguishes threads with the same name
     """
 
     line: int = 0
