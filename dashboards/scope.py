@@ -46,7 +46,7 @@ def named(labels: Sequence[str]) -> str:
 
 
 def keeping(text: str, settings: Settings) -> str:
-    """Replace the default labels KEPT in a query, link or legend by the labels that `kept_labels` returns.
+    """Replace the default labels (KEPT) in a query, link or legend by the labels that `kept_labels` returns.
 
     Raises SettingsError in the same cases as `kept_labels`.
     """

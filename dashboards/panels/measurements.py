@@ -193,8 +193,8 @@ def compression(width: int = 12, among: str = "") -> Panel:
         116,
         "Compressed to",
         "Compressed size of batches as a share of their uncompressed size, the largest first. 1 means no compression. "
-        "No compression is bad if batches are large and contain text. What to do: set compression.type, or send larger "
-        "batches, which compress better. No alert.",
+        "Missing compression is bad if batches are large and contain text. What to do: set compression.type, or send "
+        "larger batches, which compress better. No alert.",
         [Query(worst_clients("kafka_client_producer_compression_ratio", among), LEGEND)],
         "percentunit",
         ceiling=1,

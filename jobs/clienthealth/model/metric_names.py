@@ -33,7 +33,7 @@ def kip714(group: str, name: str) -> str:
 
 
 def otel_agent(group: str, name: str) -> str:
-    """Return a metric's name in OTLP from OpenTelemetry's Java agent, such as `kafka.producer.record_send_total`."""
+    """Return the name that OpenTelemetry's Java agent gives a metric, such as `kafka.producer.record_send_total`."""
     return f"kafka.{_kind(group)}.{name.replace('-', '_')}"
 
 

@@ -1,7 +1,7 @@
 """The ordered list of adjustments, which can change a verdict after the failure mode's judge has made it.
 
-A judge sees one window of one client. An adjustment knows more, such as the client's start and open incidents. An
-adjustment changes nothing if the facts that it needs are missing.
+A judge sees one window of one client. An adjustment knows more, such as the client's open incidents and the time of
+the client's start. An adjustment changes nothing if the facts that it needs are missing.
 """
 
 from __future__ import annotations
@@ -282,8 +282,8 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
 
 
 ALL_SILENT = "no client reports: perhaps the collectors of metrics or their topic have stopped"
-#: A failure lasts until the end of a recording if its newest evidence is from the last LASTING_MS before the client's
-#: newest sample, or later.
+#: A failure counts as open at the end of a recording if at most LASTING_MS passed from its newest evidence to the
+#: client's newest sample.
 LASTING_MS = 90_000
 
 
@@ -312,7 +312,10 @@ def _all_silent(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "A recording can end before its process, so missing data alone gives at most a suspicion.")
 def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
-    """Lower a confirmed verdict on a client's end to `suspected`. Runs before `explained`, which compares statuses."""
+    """Lower a confirmed verdict that a client has ended to `suspected`.
+
+    Runs before `explained`, which compares statuses.
+    """
     if context.attached is None or verdict.status != "confirmed" or not modes()[verdict.mode].absence:
         return verdict
     return replace(verdict, status="suspected")

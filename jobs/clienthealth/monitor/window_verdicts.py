@@ -45,7 +45,7 @@ def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
 def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING_MORE) -> Verdict:
     """Judge one window, and apply the adjustments of stage "window" (`adjust.py`).
 
-    `known`: facts for the adjustments, without the mode and the window.
+    `known`: all facts for the adjustments except the mode and the window.
     """
     context = dataclasses.replace(known, mode=mode, window=window)
     (adjusted,) = adjust("window", [mode.judge(window, mode.thresholds)], context)

@@ -112,7 +112,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     if pending.none_left and not unclosed:
         if inside or (died and window.table.rose("record-send-total")[0]):
             return Verdict(ID, "unknown", reason=CLOSED_SENDING if inside else DIED_SENDING)
-        return Verdict(ID, "ok", detail={"note": "no record was undelivered at the producer's last sample"})
+        return Verdict(ID, "ok", detail={"note": "all records were delivered at the producer's last sample"})
     if reports_only_in_poll(window) and not died:
         return Verdict(ID, "unknown", reason=FLUSHED.format(pending), detail=pending.loss())
     return _missed(window, pending, forced, unclosed, thresholds)
@@ -251,10 +251,10 @@ NAMELESS = (
     "when they close"
 )
 CLOSED_SENDING = (
-    "no record was undelivered at the producer's last sample, but a callback called close(), and close() in a callback "
-    "waits for no record"
+    "all records were delivered at the producer's last sample, but a callback called close(), and close() in a "
+    "callback waits for no record"
 )
-DIED_SENDING = "no record was undelivered at the producer's last sample, but its process was killed while sending"
+DIED_SENDING = "all records were delivered at the producer's last sample, but its process was killed while sending"
 ENDS = (
     "the producer had few undelivered records at its last sample, which is normal, and all data ends right after this "
     "sample"

@@ -116,7 +116,7 @@ def _sends(failures: list[LogEvent]) -> Happened:
 def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
     """Return (epoch ms, number of failed sends) for each time that `record-error-total` rose.
 
-    Times at which `record-send-total` rose, too, are left out. Returns [] if records were in the buffer.
+    Leave out times at which `record-send-total` also rose. Returns [] if records were in the buffer.
     """
     failed = increases(window, "record-error-total")
     if not failed or not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:

@@ -32,7 +32,7 @@ REMEMBERED_BYTES = 16_000_000
 _OURS = b"kafka."
 _END, _START_AND_END, _DOUBLE, _WHOLE = map(struct.Struct, ("<Q", "<QcQ", "<d", "<q"))
 _STARTS, _ENDS, _AS_DOUBLE, _AS_INT = b"\x11", b"\x19", b"\x21", b"\x31"
-#: Items per data point in an unpacked scope: the bytes before the point, its times, its value's tag and its value.
+#: An unpacked scope has four items per data point: the bytes before the point, its times, its value's tag, its value.
 _ITEMS = 4
 _TIMES, _TAG, _VALUE = 1, 2, 3
 

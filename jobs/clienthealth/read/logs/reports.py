@@ -98,7 +98,7 @@ def judged(text: str) -> Iterator[Judged]:
     model = _model()
     for sentence in SENTENCE.finditer(text):
         buckets, values = features(sentence[0])
-        # A label's probability is its score divided by the sum of all scores. "Nothing is reported" has the score 1.
+        # A label's probability is its score divided by the sum of all scores. The label "reports nothing" scores 1.
         scores = np.exp(model.weights[:, buckets] @ values + model.biases)
         best, total = scores.argmax(), 1 + scores.sum()
         if buckets:
