@@ -879,3 +879,14 @@ def test_a_title_is_quoted_as_it_was_written(tmp_path: Path) -> None:
     path.write_text("Kafka producer hangs and never delivers\n\nWe restart the service each time.\n")
     found = [fact.text for _, verdicts in examine([path], Settings()).clients for v in verdicts for fact in v.evidence]
     assert [text.partition(": ")[2] for text in found] == ['"Kafka producer hangs and never delivers"']
+
+
+def test_a_copied_line_of_librdkafka_stays_part_of_the_line_that_copies_it(tmp_path: Path) -> None:
+    """journald's host and process name are in front, so the line has three times."""
+    own = (
+        "%4|1790000000.123|TERMINATE|payments#producer-1| [thrd:app]: Producer terminating with 31 messages "
+        "(9300 bytes) still in queue or transit: use flush() to wait\n"
+    )
+    before = "2026-11-29T16:22:12.485000+00:00 app-1 orders[4711]: 2026-11-29 16:22:12,320 ERROR [log-forwarder] "
+    assert worst(judged(own, tmp_path), CLOSED) == "suspected"
+    assert worst(judged(f"{before}orders.watch.LogForwarder : {own}", tmp_path), CLOSED) in ("", "unknown")

@@ -57,8 +57,8 @@ _STATEMENTS = 3
 _LEAST = 0.7
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
 _FRAME = r"at [\w$.<>@/+-]{3,600}\("
-#: If _ENTRIES log entries begin in one line, the line breaks were lost. A time in the first _SHIPPED characters of a
-#: line does not count, because a log shipper may have put the time there.
+#: If _ENTRIES log entries of one layout begin in one line, the line breaks were lost. A time in the first _SHIPPED
+#: characters of a line does not count, because a log shipper may have put the time there.
 _ENTRIES, _SHIPPED = 2, 45
 _LONG = 40
 _FILE = table(Path(__file__).with_suffix(".toml"))
@@ -241,7 +241,8 @@ def _is_stack(line: str) -> bool:
 
 
 def _is_log(line: str) -> bool:
-    return line[:1] != "{" and len(_RE["entry"].findall(line, _SHIPPED)) >= _ENTRIES
+    of_librdkafka = Counter(line[entry.end()] == "%" for entry in _RE["entry"].finditer(line, _SHIPPED))
+    return line[:1] != "{" and max(of_librdkafka.values(), default=0) >= _ENTRIES
 
 
 def _unwrapped(text: str) -> str:
