@@ -295,3 +295,54 @@ def test_a_line_in_an_applications_words_counts_for_the_only_client_of_its_proce
     (tmp_path / "app.log").write_text(own + logged)
     found = verdicts(examine([tmp_path], Settings()))
     assert [(name, of_client[BLOCKED].status) for (_, name), of_client in found.items()] == [("p", "suspected")]
+
+
+TWO_PRODUCERS = """2026-11-20 10:00:{second:02d}
+Full thread dump OpenJDK 64-Bit Server VM (17.0.15+6 mixed mode):
+
+"http-1" #20 daemon prio=5 cpu=75.82ms elapsed=64.07s tid=0x03 nid=0xcf0 in Object.wait()
+   java.lang.Thread.State: TIMED_WAITING (on object monitor)
+\tat java.lang.Object.wait(java.base@17/Native Method)
+\tat org.apache.kafka.clients.producer.internals.ProducerMetadata.awaitUpdate(ProducerMetadata.java:120)
+\tat org.apache.kafka.clients.producer.KafkaProducer.waitOnMetadata(KafkaProducer.java:1149)
+
+"kafka-producer-network-thread | p" #18 daemon prio=5 cpu=620.97ms elapsed=36.38s tid=0x01 nid=0x1418 runnable
+   java.lang.Thread.State: RUNNABLE
+\tat org.apache.kafka.clients.producer.internals.Sender.run(Sender.java:253)
+
+"kafka-producer-network-thread | q" #19 daemon prio=5 cpu=620.97ms elapsed=36.38s tid=0x02 nid=0x1419 runnable
+   java.lang.Thread.State: RUNNABLE
+\tat org.apache.kafka.clients.producer.internals.Sender.run(Sender.java:253)
+
+JNI global refs: 15, weak refs: 0
+"""
+
+
+@pytest.mark.parametrize(("sampled", "status"), [([30], "unknown"), (range(0, 60, 5), "ok")])
+def test_a_waiting_caller_of_one_of_two_producers_rules_the_failure_out_for_none(
+    tmp_path: Path, sampled: list[int], status: str
+) -> None:
+    """Only samples around the dump show that a producer sent meanwhile."""
+    samples = (reading(second, name) for second in sampled for name in "pq")
+    (tmp_path / "metrics.jsonl").write_text("".join(samples))
+    for number, second in enumerate((20, 40), 1):
+        (tmp_path / f"jstack-{number}.txt").write_text(TWO_PRODUCERS.format(second=second))
+    found = verdicts(examine([tmp_path], Settings()))
+    assert {name: by_mode[BLOCKED].status for (_, name), by_mode in found.items()} == {"p": status, "q": status}
+
+
+def test_expired_records_of_one_of_two_producers_belong_to_a_nameless_producer(tmp_path: Path) -> None:
+    """The application logs the exceptions of its callbacks, so no line names a producer."""
+    entry = "Nov. 29, 2026 4:{}:00 PM {}\nWARNING: {}\n"
+    sender = "org.apache.kafka.clients.producer.internals.Sender completeBatch"
+    refused = "[Producer clientId={}] Got error produce response with correlation id 93 on topic-partition orders-1"
+    retried = "retrying (2147483646 attempts left). Error: NETWORK_EXCEPTION"
+    expired = "Expiring 34 record(s) for orders-1:25000 ms has passed since batch creation"
+    failed = f"order not delivered\norg.apache.kafka.common.errors.TimeoutException: {expired}\n"
+    text = "".join(entry.format(26, sender, f"{refused.format(name)}, {retried}") for name in "pq")
+    text += "".join(entry.format(minute, "orders.Trouble onCompletion", failed) for minute in (27, 28, 29))
+    (tmp_path / "app.log").write_text(text)
+    found = verdicts(examine([tmp_path], Settings()))
+    assert {name: by_mode["delivery-stalled"].status for (_, name), by_mode in found.items()} == {
+        "": "suspected", "p": "unknown", "q": "unknown",
+    }  # fmt: skip

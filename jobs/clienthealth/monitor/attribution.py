@@ -237,6 +237,13 @@ class ProcessLog:
         names = [*self.named.get(kind, ())]
         return names[0] if len(names) == 1 else None
 
+    def _of_several(self, kind: str | None) -> bool:
+        """Return True if the log names several clients of this kind, and none of this kind reports metrics.
+
+        Then a line without a name belongs to a nameless client of the process.
+        """
+        return len(self.named.get(kind, ())) > 1 and all(client.kind != kind for client in self.reporting)
+
     def only(self, kind: Kind, instance: str) -> Client | None:
         """Return the only client of this kind in the process; None if there are several or none.
 
@@ -253,7 +260,7 @@ class ProcessLog:
             return False
         if event.client_id is not None:
             return event.client_id == client.client_id
-        if not (event.own or client.client_id) and any(self.named.values()):
+        if not (event.own or client.client_id or self._of_several(client.kind)) and any(self.named.values()):
             return False
         if clients_of_topic := self._clients_of_topic(event, client.kind):
             return client.client_id in clients_of_topic
@@ -284,7 +291,7 @@ class ProcessLog:
                     known |= client_id is not None
                     yield entry.instance, client_id, of_kind
         for instance, client_id, kind in quoted:
-            if not known or (client_id is None and self._only(kind)):
+            if not known or (client_id is None and (self._only(kind) or self._of_several(kind))):
                 yield instance, client_id, kind
 
 
