@@ -4,21 +4,21 @@ Only errors about the schema registry are raised: ServiceError, DependencyError 
 
 Reject reasons (`Decoded.errors`), sometimes followed by ": detail":
 
-`empty`      no value (a tombstone), or blanks only
-`oversized`  a record larger than `monitor.max_record_bytes`, or a name longer than `values.MAX_NAME`
-`binary`     neither text nor a known binary format; broken compression; an unreadable frame of a schema registry
-unknown-schema     a value framed with a schema that the registry does not have
-truncated-json     JSON that ends before it is closed
-malformed-json     JSON with an error in it, or nested too deeply
-unknown-format     text or JSON in no known format
-impossible-value   an impossible metric, option or topic name; the snapshot's other values are used
-wrong-types        a known format, but its essential parts have the wrong type
-no-metrics         a known format without metrics of a Kafka client
-missing-identity   metrics without client id or kind; a log line that names no process or client
-foreign-service    a service that this topic may not carry (`[topics] services`)
-missing-timestamp  no time, or a time before Kafka existed (`values.EARLIEST_MS`)
-`fatal`  reading the record ends the monitor's process; only topic and offset are known
-future-timestamp   a time more than `monitor.future_seconds` ahead of the monitor's clock
+`empty`              no value (a tombstone), or blanks only
+`oversized`          a record larger than `monitor.max_record_bytes`, or a name longer than `values.MAX_NAME`
+`binary`             neither text nor a known binary format; broken compression; an unreadable frame of a schema registry
+`unknown-schema`     a value framed with a schema that the registry does not have
+`truncated-json`     JSON that ends before it is closed
+`malformed-json`     JSON with an error in it, or nested too deeply
+`unknown-format`     text or JSON in no known format
+`impossible-value`   an impossible metric, option or topic name; the snapshot's other values are used
+`wrong-types`        a known format, but its essential parts have the wrong type
+`no-metrics`         a known format without metrics of a Kafka client
+`missing-identity`   metrics without client id or kind; a log line that names no process or client
+`foreign-service`    a service that this topic may not carry (`[topics] services`)
+`missing-timestamp`  no time, or a time before Kafka existed (`values.EARLIEST_MS`)
+`fatal`              reading the record ends the monitor's process; only topic and offset are known
+`future-timestamp`   a time more than `monitor.future_seconds` ahead of the monitor's clock
 """
 
 from __future__ import annotations
