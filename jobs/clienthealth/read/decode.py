@@ -6,7 +6,7 @@ Reject reasons (`Decoded.errors`), sometimes followed by ": detail":
 
 `empty`              no value (a tombstone), or blanks only
 `oversized`          a record larger than `monitor.max_record_bytes`, or a name longer than `values.MAX_NAME`
-`binary`             neither text nor a known binary format; broken compression; an unreadable frame of a schema registry
+`binary`             neither text nor a known binary format; broken compression; an unreadable schema registry frame
 `unknown-schema`     a value framed with a schema that the registry does not have
 `truncated-json`     JSON that ends before it is closed
 `malformed-json`     JSON with an error in it, or nested too deeply
