@@ -33,11 +33,11 @@ TOPIC_POSITION = {name: at for at, name in enumerate(TOPIC_METRICS)}
 class About(NamedTuple):
     """What is known about a client besides its samples.
 
-    `config`  the client's options
-    `group`   the client's consumer group; without a group, the client id
+    `config`        the client's options
+    `group`         the client's consumer group; without a group, the client id
     `has_log_data`  True if a log line or a thread dump of the client's process was ever read
-    `whole`  True if counters are totals since the client's start, False if they are increments since the previous
-             sample
+    `whole`         True if counters are totals since the client's start, False if they are increments since the
+                    previous sample
     """
 
     config: Mapping[str, str]

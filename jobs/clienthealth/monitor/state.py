@@ -237,10 +237,10 @@ class Kept(msgspec.Struct, kw_only=True):
 class BucketState(Kept, kw_only=True):
     """The state of a bucket in memory.
 
-    `readings`  the samples, in order of client (position in `all_clients`) and time
-    `parts`     the values that samples have for single topics, partitions or threads
-    `configs`   configurations of clients; samples and clients refer to them by position
-    `names`     names of topics and threads; samples refer to them by position
+    `readings`     the samples, in order of client (position in `all_clients`) and time
+    `parts`        the values that samples have for single topics, partitions or threads
+    `configs`      configurations of clients; samples and clients refer to them by position
+    `names`        names of topics and threads; samples refer to them by position
     `log_entries`  log events and thread dumps of processes, in order of time
     """
 

@@ -241,8 +241,9 @@ def _is_stack(line: str) -> bool:
 
 
 def _is_log(line: str) -> bool:
-    of_librdkafka = Counter(line[entry.end()] == "%" for entry in _RE["entry"].finditer(line, _SHIPPED))
-    return line[:1] != "{" and max(of_librdkafka.values(), default=0) >= _ENTRIES
+    begins = _RE["entry"].finditer(line, _SHIPPED) if line[:1] != "{" else ()
+    layouts = Counter(line[begin.end()] == "%" for begin in begins)
+    return max(layouts.values(), default=0) >= _ENTRIES
 
 
 def _unwrapped(text: str) -> str:

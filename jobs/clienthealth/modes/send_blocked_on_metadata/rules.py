@@ -189,8 +189,8 @@ def _doubts(window: ClientWindow, limits: Thresholds, sends: bool, topics: dict[
     """Return facts that leave the failure in doubt: a waiting caller may use another producer."""
     waiting = [(dump, thread) for dump in window.dumps for thread in dump.threads if _is_waiting(thread)]
     for dump, thread in reversed(waiting):
-        sends_on = rose_around(window, "record-send-total", dump.ts_ms)
-        others = sum(map(is_network_thread, dump.threads)) > 1 and not sends_on
+        several = sum(map(is_network_thread, dump.threads)) > 1
+        others = several and not rose_around(window, "record-send-total", dump.ts_ms)
         starts = not sends and _is_starting(window, dump.ts_ms, limits.min_unsent_seconds)
         if others or starts:
             return [Fact.of("thread-dump", dump, f"'{thread.name}' waits in send(), {ANY if others else FIRST}")]

@@ -36,20 +36,20 @@ class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, dict=True):
     """A log pattern.
 
-    `id`       hyphenated and unique; part of the monitor's state on disk (`LogEvent.signature`)
-    `source`   maps a library to the versions and the source file of the line; the key `any` stands for any program
-    `literal`  every match contains this text, or one of `or_literals`. The texts are searched for before the pattern,
-               because a search for a text is faster. Case matters
+    `id`           hyphenated and unique; part of the monitor's state on disk (`LogEvent.signature`)
+    `source`       maps a library to the versions and the source file of the line; the key `any` stands for any program
+    `literal`      every match contains this text, or one of `or_literals`. The texts are searched for before the
+                   pattern, because a search for a text is faster. Case matters
     `or_literals`  alternatives to `literal`. In `literal` and `or_literals`, `%name%` stands for a list of texts: the
-               table `searches` of shapes.toml has the lists
-    `pattern`   regular expression for the message or the lines below it. Named groups become `LogEvent.captures`;
-                `%name%` stands for a part in shapes.toml
-    `logger`    beginning of the logger's name; None for any. Names without a dot are not tested
-    `also`      the known issue (its id) that a matching line shows besides the failure; '' if none
-    `reports`   '' or a label of the classifier (`judged`). A pattern with a label applies only to texts in which a
-                person reports a case. In these texts, a sentence to which the classifier gives the label counts as a
-                match, too
-    `examples`  lines that the pattern must match
+                   table `searches` of shapes.toml has the lists
+    `pattern`      regular expression for the message or the lines below it. Named groups become `LogEvent.captures`;
+                   `%name%` stands for a part in shapes.toml
+    `logger`       beginning of the logger's name; None for any. Names without a dot are not tested
+    `also`         the known issue (its id) that a matching line shows besides the failure; '' if none
+    `reports`      '' or a label of the classifier (`judged`). A pattern with a label applies only to texts in which a
+                   person reports a case. In these texts, a sentence to which the classifier gives the label counts as a
+                   match, too
+    `examples`     lines that the pattern must match
     """
 
     id: str
