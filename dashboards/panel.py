@@ -40,14 +40,14 @@ FEW, WHOLE = 6, 24
 
 @dataclass(frozen=True)
 class Query:
-    """A query. `legend` is the name of each series; `{{label}}` in it stands for the label's value.
+    """A query. `legend` is the name of each series; `{{label}}` in `legend` stands for the label's value.
 
-    `limit` is True to draw the series as dashed lines.
+    `dashed` is True to draw the series as dashed lines.
     """
 
     expr: str
     legend: str
-    limit: bool = False
+    dashed: bool = False
 
 
 def chart(
@@ -108,7 +108,7 @@ def chart(
         panel.override_by_regexp(f"/^{re.escape(name)}( |$)/", [fixed])
     for ref, query in _lettered(queries):
         panel.with_target(_range(ref, query))
-        if query.limit:
+        if query.dashed:
             panel.override_by_query(ref, _dashed())
     return panel
 
@@ -130,6 +130,7 @@ def number(
     """Return a panel that shows the newest value of a query in large type.
 
     `above` maps each threshold to the colour of values that reach it. Below all thresholds, the colour is GOOD (blue).
+    If `legend` is set, the panel shows the name of the series (`legend`) in place of its value.
     """
     panel = (
         stat.Panel()

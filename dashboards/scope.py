@@ -81,7 +81,8 @@ _TYPED: Mapping[str, str] = {
     "topic": "Topic",
 }
 _PATTERN = (
-    "A regular expression of the whole name: orders-.* for all that begin with orders-, a|b for two names, .* for all."
+    "A regular expression that must match the full name: orders-.* selects all names that begin with orders-, a|b "
+    "selects two names, .* selects all names."
 )
 CLIENT_VARIABLES = CLIENT
 GROUP_VARIABLES = ("group", "topic")

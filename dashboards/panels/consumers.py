@@ -59,8 +59,9 @@ def _strip() -> Sequence[Panel]:
             1,
             "Consumers",
             "Number of consumers in the exporter's metrics. It is bad if you run more consumers than the metrics "
-            'contain: the rest are not monitored. With client_series = "unhealthy", the metrics contain only unhealthy '
-            "consumers. Alert: KafkaClientHealthInputSilent fires if an input topic receives no data.",
+            'contain: the rest are not monitored. With client_series = "unhealthy", a difference is normal, because '
+            "the metrics contain only unhealthy consumers. Alert: KafkaClientHealthInputSilent fires if an input "
+            "topic receives no data.",
             f'count(max by ({BY_CLIENT}) (kafka_client_info{{kind=~"consumer|legacy-consumer", {OF_CLIENT}}}))',
             "none",
             nothing="no consumers",

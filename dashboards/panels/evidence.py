@@ -27,7 +27,7 @@ def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [
         Query(worst_clients(metric, among, pick=pick, most=WORST - _BEST), LEGEND),
-        Query(worst(best, _BY_SERVICE, _BEST, pick), f"best of {{{{service}}}} {NAMED_KEPT}", limit=True),
+        Query(worst(best, _BY_SERVICE, _BEST, pick), f"best of {{{{service}}}} {NAMED_KEPT}", dashed=True),
     ]
 
 
@@ -131,9 +131,9 @@ def topic_fetches(width: int = 12, among: str = "") -> Panel:
     return chart(
         145,
         "Records per topic",
-        "Records per second that consumers of several topics read from each topic, the slowest first. It is bad if "
-        "one topic is read or has a full queue while other topics are at 0: the handler of the one topic blocks the "
-        f"other topics. What to do: examine the handler that blocks. Alert for {CROSS_TOPIC}.",
+        "Records per second that consumers of several topics read from each topic, the slowest first. A topic "
+        "at 0 is bad while another topic is read, or has a full queue: the handler of that other topic blocks the "
+        f"topic at 0. What to do: examine the handler that blocks. Alert for {CROSS_TOPIC}.",
         [
             Query(
                 worst_clients(

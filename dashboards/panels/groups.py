@@ -49,8 +49,8 @@ def largest_lag_records(width: int = 4) -> Panel:
     return number(
         202,
         "Largest lag in records",
-        "Largest number of uncommitted records of any group on one partition. A constant rise is bad. Alert: "
-        "KafkaClientLagGrowing.",
+        "The largest number of records that any group has not committed on a single partition. A constant rise is bad. "
+        "Alert: KafkaClientLagGrowing.",
         f"max(kafka_consumergroup_group_max_lag{{{OF_GROUP}}})",
         "short",
         nothing="no groups",
@@ -132,7 +132,7 @@ def records_in_and_out() -> Panel:
         "group that commits fewer records than are written falls behind. What to do: check whether the group's handler "
         "is too slow, or whether the group has too few members. Alert: KafkaClientLagGrowing.",
         [
-            Query(written, f"in: {{{{topic}}}} on {{{{cluster_name}}}} {NAMED_KEPT}", limit=True),
+            Query(written, f"in: {{{{topic}}}} on {{{{cluster_name}}}} {NAMED_KEPT}", dashed=True),
             Query(
                 f"clamp_min({committed}, 0)",
                 f"out: {{{{topic}}}} by {_GROUP}",
@@ -147,11 +147,11 @@ def retention() -> Panel:
     return chart(
         208,
         "Unread share of the retained records",
-        "Number of unread records on the topic's worst partition, as a share of the records that Kafka retains. Near 1 "
-        "is bad: Kafka is about to delete unread records. Above 1, Kafka has already deleted some unread records. The "
-        "chart shows only topics of which Kafka has deleted records, and groups that have members or have committed "
-        "within a week. What to do: raise the topic's retention. Alerts: KafkaClientLagRetentionAtRisk, "
-        "KafkaClientLagRecordsDeleted.",
+        "Number of unread records on the topic's worst partition, as a share of the records that Kafka retains. Near "
+        "100 % is bad: Kafka is about to delete unread records. Above 100 %, Kafka has already deleted some unread "
+        "records. The chart shows only topics of which Kafka has deleted records, and groups that have members or "
+        "have committed within a week. What to do: raise the topic's retention. Alerts: "
+        "KafkaClientLagRetentionAtRisk, KafkaClientLagRecordsDeleted.",
         [
             Query(
                 worst(f"group:kafka_consumergroup_unread:ratio{{{OF_GROUP_TOPIC}}}", f"{_BY}, topic"),

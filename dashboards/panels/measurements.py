@@ -45,9 +45,9 @@ def reporting(kinds: Iterable[str], width: int = 24, among: str = "") -> Panel:
     return timeline(
         100,
         "Is it reporting",
-        f"Whether clients report (at most {WORST}, gone clients first). A client that has gone is no longer judged, "
-        "and may have lost the records in its buffer. What to do: check whether the client's process runs. Alert: the "
-        "alert on the failure mode of this dashboard.",
+        f"Whether clients report (at most {WORST} clients, gone clients first). A client that has gone is no longer "
+        "judged, and may have lost the records in its buffer. What to do: check whether the client's process runs. "
+        "Alert: the alert on the failure mode of this dashboard.",
         Query(
             worst(f"kafka_client_up{{{OF_CLIENT}}}", BY_CLIENT, pick="bottomk", among=among or ever(_of(kinds))), LEGEND
         ),
@@ -108,7 +108,7 @@ def buffer_bytes(width: int = 12, among: str = "") -> Panel:
                 LEGEND,
             ),
             Query(
-                f"min(kafka_client_producer_buffer_total_bytes{{{OF_CLIENT}}})", "smallest buffer.memory", limit=True
+                f"min(kafka_client_producer_buffer_total_bytes{{{OF_CLIENT}}})", "smallest buffer.memory", dashed=True
             ),
         ],
         "bytes",
@@ -164,7 +164,7 @@ def records_failed(width: int = 12, among: str = "") -> Panel:
             Query(
                 worst_clients("kafka_client_producer_record_retry_rate", among, most=7),
                 f"sent again: {LEGEND}",
-                limit=True,
+                dashed=True,
             ),
         ],
         "recps",
@@ -192,9 +192,9 @@ def compression(width: int = 12, among: str = "") -> Panel:
     return chart(
         116,
         "Compressed to",
-        "Compressed size of batches as a share of their uncompressed size, the largest first. 1 means no compression. "
-        "Missing compression is bad if batches are large and contain text. What to do: set compression.type, or send "
-        "larger batches, which compress better. No alert.",
+        "Compressed size of batches as a share of their uncompressed size, the largest first. 100 % means no "
+        "compression. Missing compression is bad if batches are large and contain text. What to do: set "
+        "compression.type, or send larger batches, which compress better. No alert.",
         [Query(worst_clients("kafka_client_producer_compression_ratio", among), LEGEND)],
         "percentunit",
         ceiling=1,
@@ -228,7 +228,7 @@ def io_busy(width: int = 12, among: str = "") -> Panel:
         121,
         "I/O thread busy",
         "Share of time that the producer's I/O thread spends outside its selector. High is bad: callbacks delay "
-        "sending. A share of 1 while the buffer fills means that a callback is stuck. What to do: take a thread dump. "
+        "sending. At 100 % while the buffer fills, a callback is stuck. What to do: take a thread dump. "
         "Alert: KafkaClientCallbacksSlow.",
         [Query(worst_clients("kafka_client_producer_io_thread_busy_ratio", among), LEGEND)],
         "percentunit",
@@ -243,8 +243,9 @@ def queue_time(width: int = 12, among: str = "") -> Panel:
     return chart(
         122,
         "Time in the buffer",
-        "Time that batches wait before they are sent. High is bad unless linger.ms is high, too: brokers or the I/O "
-        "thread are too slow. What to do: see also request latency and callback time. No alert on this value.",
+        "Time that batches wait before they are sent. High is bad, because brokers or the I/O thread are too slow. If "
+        "linger.ms is high, too, the wait is intended. What to do: see the panels 'Request latency' and 'Callback "
+        "time'. No alert on this value.",
         [
             Query(
                 worst_clients("kafka_client_producer_queue_time_seconds", among, by=f"{BY_CLIENT}, stat"),
@@ -473,7 +474,7 @@ def coordinator_time(width: int = 12, among: str = "") -> Panel:
             Query(
                 worst_clients("kafka_client_consumer_rebalance_seconds", among, most=WORST // 2),
                 f"rebalance: {LEGEND}",
-                limit=True,
+                dashed=True,
             ),
         ],
         "s",

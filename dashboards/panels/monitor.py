@@ -145,7 +145,8 @@ def _strip() -> Sequence[Panel]:
             5,
             "Verdict latency, median",
             "Median time from a failure's onset to its verdict, in the chosen time range. High is bad: failures are "
-            "found late. What to do: see the panels Records not yet read and Batch duration. No alert on this value.",
+            "found late. What to do: see the panels 'Records not yet read' and 'Batch duration'. No alert on this "
+            "value.",
             f"histogram_quantile(0.5, sum by (le) (rate({_LATENCY}[$__range]))) >= 0",
             "s",
             nothing="no fault found",
@@ -249,7 +250,7 @@ def _work() -> Sequence[Panel]:
             23,
             "Verdict latency",
             "Time from the onset of a failure to its verdict, shown while failures are found. Much more than a minute "
-            "is bad. What to do: see the panels Records not yet read and Batch duration. No alert on this value.",
+            "is bad. What to do: see the panels 'Records not yet read' and 'Batch duration'. No alert on this value.",
             [
                 _each("", lambda by: _latency(by, 0.5), "median", WORST // 2),
                 _each("", lambda by: _latency(by, 0.95), "95 %", WORST // 2),
@@ -259,9 +260,10 @@ def _work() -> Sequence[Panel]:
         chart(
             24,
             "Changes of verdicts",
-            "Number of incidents that were opened, escalated, moved, closed or withdrawn. Many withdrawn incidents, "
-            "or incidents that open and close repeatedly, are bad: the monitor suspects or confirms failures too "
-            "easily. What to do: read about false alarms in the runbook of the failure mode. No alert.",
+            "Number of incidents that were opened, escalated, moved to another client, closed or withdrawn. Many "
+            "withdrawn incidents, or incidents that open and close repeatedly, are bad: the monitor suspects or "
+            "confirms failures too easily. What to do: read about false alarms in the runbook of the failure mode. No "
+            "alert.",
             [_each("change", lambda by: _rate(by, "incident_changes_total", "increase"))],
             "none",
             width=24,
@@ -296,8 +298,8 @@ def _left_out() -> Sequence[Panel]:
             32,
             "Series left out",
             "Series that the exporter left out because their metric has more than max_series_per_metric series. Any "
-            "series left out is bad: some clients are missing. What to do: raise max_series_per_metric, or run an "
-            "exporter per cluster. Alert: KafkaClientHealthSeriesDropped.",
+            "series left out is bad: some clients are missing. What to do: raise max_series_per_metric, or divide "
+            "the clients among shards. Alert: KafkaClientHealthSeriesDropped.",
             [_each("metric", lambda by: _rate(by, "series_dropped_total", "increase"))],
             "short",
             nothing=NONE,

@@ -65,9 +65,9 @@ def _strip() -> Sequence[Panel]:
         number(
             2,
             "Reporting",
-            "Number of the service's clients that report. It is bad if you run more clients than the panel shows: the "
-            "rest are not monitored. What to do: check that each client's reporter or agent writes to the monitor's "
-            "input topic. Alerts: if reports stop, KafkaClientHealthInputSilent fires for a topic, "
+            "Number of reporting clients of the chosen services. It is bad if you run more clients than the panel "
+            "shows: the rest are not monitored. What to do: check that each client's reporter or agent writes to the "
+            "monitor's input topic. Alerts: if reports stop, KafkaClientHealthInputSilent fires for a topic, "
             "KafkaClientServiceSilent for a service, KafkaClientFleetServicesSilent for many services, "
             "KafkaClientFleetSilent for nearly all clients.",
             f"sum({_PRESENT}{{{OF_SERVICE}}})",
@@ -92,7 +92,8 @@ def _strip() -> Sequence[Panel]:
             7,
             "Age of what you see",
             "Age of the newest data on this page. High is bad: everything shown is old, and a page without failures "
-            "proves nothing. What to do: open Monitor health. Alert: KafkaClientHealthStale.",
+            "proves nothing. What to do: open the dashboard 'Kafka clients: monitor health'. Alert: "
+            "KafkaClientHealthStale.",
             age_of_newest(),
             AGE,
             above={STALE_SECONDS: CRITICAL},
@@ -105,7 +106,7 @@ def _alerts() -> Panel:
     return alert_list(
         11,
         "Alerts",
-        "Pending and firing alerts of this monitor, from all data sources with alerts that Grafana may read. "
+        "Pending and firing alerts of this monitor, from every data source from which Grafana may read alerts. "
         "Empty is good. What to do: open the runbook to which the alert links.",
         width=10,
         height=7,
@@ -116,9 +117,9 @@ def _by_mode() -> Panel:
     return chart(
         21,
         "Unhealthy clients by failure mode",
-        "Clients of the service with a suspected or confirmed failure, by mode. Any failing client is bad. If many "
-        "clients fail at once, the failures have a common cause: a broker, a release, a topic. Alerts: each failure "
-        "mode's alert, unless KafkaClientFleetUnhealthy or KafkaClientFleetSuspected silences the alert.",
+        "Clients of the chosen services with a suspected or confirmed failure, by mode. Any failing client is bad. If "
+        "many clients fail at once, the failures have a common cause: a broker, a release, a topic. Alerts: each "
+        "failure mode's alert, unless KafkaClientFleetUnhealthy or KafkaClientFleetSuspected holds the alert back.",
         [verdicts.by_mode()],
         "none",
         stacked=True,
@@ -176,10 +177,10 @@ def _installations() -> Panel:
     return rows(
         12,
         "Clusters and environments",
-        "Clients of the service by cluster and environment, the worst first. If clients fail in only one cluster, the "
-        'cause is the brokers or the load of that cluster, not the release. The column "bugs" counts clients '
-        "with a version that has known bugs; the exporter's page /fleet lists these versions. Click a row for the "
-        "overview of that cluster and environment. Alerts: each failure mode's alert.",
+        "Clients of the chosen services by cluster and environment, the worst first. If clients fail in only one "
+        'cluster, the cause is the brokers or the load of that cluster, not the release. The column "bugs" counts '
+        "clients with a version that has known bugs; the exporter's page /fleet lists these versions. Click a row for "
+        "the overview of that cluster and environment. Alerts: each failure mode's alert.",
         {
             "confirmed": (f"{verdicts.failing('confirmed', by)}\nor\n0 * {reporting}", "none"),
             "suspected": (f"{verdicts.failing('suspected', by)}\nor\n0 * {reporting}", "none"),
@@ -206,7 +207,7 @@ def _services() -> Panel:
         31,
         "Services",
         "Number of each service's clients by status, and the service's worst value of each measurement. Clients "
-        "that have no series in the metrics are included. Clients that have gone are listed on the status page, under "
+        "without series of their own are included. Clients that have gone are listed on the status page, under "
         "Fleet. What to do: click a service for its clients. Alerts: KafkaClientServiceSilent fires if few or no "
         "clients report, KafkaClientServiceNotJudged if no client of a service is judged, KafkaClientFleetNotJudged if "
         "a third of all clients is not judged.",

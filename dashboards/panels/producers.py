@@ -57,8 +57,9 @@ def _strip() -> Sequence[Panel]:
             1,
             "Producers",
             "Number of producers in the exporter's metrics. It is bad if you run more producers than the metrics "
-            'contain: the rest are not monitored. With client_series = "unhealthy", the metrics contain only unhealthy '
-            "producers. Alert: KafkaClientHealthInputSilent fires if an input topic receives no data.",
+            'contain: the rest are not monitored. With client_series = "unhealthy", a difference is normal, because '
+            "the metrics contain only unhealthy producers. Alert: KafkaClientHealthInputSilent fires if an input "
+            "topic receives no data.",
             f'count(max by ({BY_CLIENT}) (kafka_client_info{{kind="producer", {OF_CLIENT}}}))',
             "none",
             nothing="no producers",
@@ -67,8 +68,8 @@ def _strip() -> Sequence[Panel]:
         number(
             2,
             "Fullest buffer",
-            "Used part of the fullest buffer, as a share of buffer.memory. High is bad: at 1, send() blocks. What to "
-            "do: find the producer in the panel 'Buffer used'. Alert: KafkaClientBufferNearlyExhausted.",
+            "Used part of the fullest buffer, as a share of buffer.memory. High is bad: at 100 %, send() blocks. What "
+            "to do: find the producer in the panel 'Buffer used'. Alert: KafkaClientBufferNearlyExhausted.",
             f"max(kafka_client_producer_buffer_used_ratio{{{OF_CLIENT}}})",
             "percentunit",
             above={LIMITS.buffer_used_ratio: WARNING, LIMITS.buffer_full_ratio: CRITICAL},

@@ -68,7 +68,7 @@ def _strip() -> Sequence[Panel]:
             3,
             "Error budget spent",
             "Unhealthy client-minutes (failure suspected or confirmed) as a share of the unhealthy client-minutes that "
-            "the target allows. At 1 the error budget is spent. What to do when the error budget is spent: work on "
+            "the target allows. At 100 % the error budget is spent. What to do when the error budget is spent: work on "
             "reliability before features. Alert: KafkaClientErrorBudgetBurn counts only confirmed failures.",
             f"({_unhealthy_share()}) / (1 - $slo_target)",
             "percentunit",
@@ -94,9 +94,9 @@ def _services() -> Panel:
     return rows(
         10,
         "Services",
-        "For each service: the observed client-minutes, the unhealthy client-minutes (failure suspected or confirmed), "
-        "and the spent share of the error budget. Above 1, the budget is overspent. What to do: click a service for "
-        "its clients. Alert: KafkaClientErrorBudgetBurn.",
+        "For each service: the share of healthy client-minutes, the spent share of the error budget, the unhealthy "
+        "client-minutes (failure suspected or confirmed), and the observed client-minutes. Above 100 %, the budget is "
+        "overspent. What to do: click a service for its clients. Alert: KafkaClientErrorBudgetBurn.",
         {
             "healthy": (f"1 - ({_unhealthy_share(by)})", "percentunit"),
             "budget spent": (f"({_unhealthy_share(by)}) / (1 - $slo_target)", "percentunit"),
@@ -164,7 +164,7 @@ def _healthy() -> Panel:
             Query(
                 worst(f"sum by ({by}) ({series}{{{OF_SERVICE}}})", by, WORST // 3),
                 f"{name} {NAMED_KEPT}",
-                limit=series == JUDGED,
+                dashed=series == JUDGED,
             )
             for name, series in (("judged", JUDGED), ("suspected or confirmed", UNHEALTHY), ("confirmed", CONFIRMED))
         ],

@@ -106,9 +106,10 @@ def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
     return number(
         id_,
         "Not judged",
-        f"Clients of the service that cannot be judged {judged}, because they send too few samples or too little data. "
-        "Clients that cannot be judged count neither as healthy nor as unhealthy. It is bad if many clients cannot be "
-        f"judged. What to do: check the monitor's input on the dashboard Monitor health. {alert}",
+        f"Clients of the chosen services that cannot be judged {judged}, because they send too few samples or too "
+        "little data. Clients that cannot be judged count neither as healthy nor as unhealthy. It is bad if many "
+        "clients cannot be judged. What to do: check the monitor's input on the dashboard 'Kafka clients: monitor "
+        f"health'. {alert}",
         f"{clients('unknown') if mode is None else in_mode('unknown', mode)}\nor\n{_NONE}",
         "none",
         nothing="no verdicts",

@@ -92,8 +92,8 @@ class Cluster:
     def roll(self, note: Callable[[str], None] = lambda _: None, rest_seconds: float = 0.0) -> None:
         """Take a node out of service and bring it back. Wait until all replicas are in sync.
 
-        Does nothing while another thread runs `roll`, or within `rest_seconds` after the last roll. Calls `note` with a
-        text at each step, such as `ROLL BEGIN (…)`.
+        Return at once if another thread runs `roll`, or if the last roll ended less than `rest_seconds` ago. At each
+        step, call `note` with a text such as `ROLL BEGIN (…)`.
 
         Raises KafkaError if a request fails. Raises ServiceError if a node or replica does not recover.
         """

@@ -53,7 +53,7 @@ def spawn(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
 def give_way(pid: int, nice: int) -> None:
     """Lower the priority of a process and of all processes in its session.
 
-    Works only on Linux and with permission; otherwise does nothing.
+    The call has no effect on other systems than Linux, or without permission.
     """
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")

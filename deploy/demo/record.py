@@ -86,9 +86,9 @@ class Recording:
 def record(
     client: DemoClient, context: Surroundings, folder: Path, seconds: float, linger: float = 10.0
 ) -> dict[str, Any]:
-    """Record a client for `seconds`, or until `linger` seconds after the client's end.
+    """Record a client for `seconds`, and return the content of truth.json.
 
-    Return the content of truth.json.
+    If the client ends earlier by itself, the recording goes on for `linger` seconds.
     """
     folder.mkdir(parents=True, exist_ok=True)
     running = client.start(context)

@@ -34,8 +34,8 @@ NEAR_MS = 86_400_000
 def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_stream: str, keep_time: bool) -> None:
     """Publish recorded records in the order of their times, `speed` times as fast as recorded.
 
-    `undecided_stream`: the content ("metrics" or "logs") of files with names that do not show it. `keep_time`: True if
-    the times in the records stay as they are.
+    `undecided_stream`: "metrics" or "logs", the assumed content of each file with a name that does not show it.
+    `keep_time`: True if the times in the records stay as they are.
 
     Raises InputError if `paths` cannot be read, or if `speed` is not positive.
     """

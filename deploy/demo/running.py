@@ -30,7 +30,7 @@ class Running:
     `actions`       functions that run in threads while the program runs, for example outages. Each function must return
                     soon after `self.wait` returns True
     `output`        file with everything that the program prints
-    `onset_ms`      time (epoch ms) of the first line `ONSET`, None before
+    `onset_ms`      time (epoch ms) of the first line `ONSET` or call of `begins`; None before
     `timeline`      (epoch ms, text) of each event so far
     """
 

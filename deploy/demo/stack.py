@@ -178,7 +178,7 @@ class Stack:
             },
             "prometheus": {"port": exporter_port},
             "identity": {
-                # Pushes in the demo have no user, and all come from one address: only the client id identifies the
+                # Pushes in the demo have no user, and all come from one address. So only the client id identifies the
                 # service.
                 "push_services": [
                     f"{name}={client.service}" for client in clients if client.pushes for name in client.client_ids

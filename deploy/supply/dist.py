@@ -81,7 +81,7 @@ def megabytes(venv: Path) -> float:
 
 
 def reports(programs: Path) -> None:
-    """Check that without extras `python_client` can be imported, and `diagnose` exits with 2."""
+    """Check that, without extras, `python_client` can be imported, and that `diagnose` then exits with 2."""
     output([str(programs / "python"), "-c", "import clienthealth_exporters.python_client"])
     missing_extra = output([str(programs / "kafka-health"), "diagnose", "."], 2)
     if missing_extra:

@@ -102,7 +102,7 @@ def build(version: str, out: Path, epoch: int) -> list[Path]:
 
 
 def settled(archive: bytes, epoch: int) -> bytes:
-    """Return `archive` (.tar.gz) with sorted names, without owners, and with the modification time `epoch`."""
+    """Return `archive` (.tar.gz) with sorted entries that have no owner, and have the modification time `epoch`."""
     packed = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(archive)) as before,

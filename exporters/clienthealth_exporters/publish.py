@@ -1,6 +1,6 @@
 """Publish records to Kafka without silent loss: send undelivered records again, within bounded memory.
 
-kafka-python's producer has an unlimited buffer, and drops records that are late.
+By itself, kafka-python's producer buffers any number of records, and drops records that it cannot deliver in time.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def main(readings: int) -> None:
         sections: dict[str, dict[str, Any]] = {
             "kafka": {"bootstrap_servers": broker.bootstrap_servers},
             "monitor": {"checkpoint": f"{folder}/checkpoints", "history": f"{folder}/history", "metrics_port": port},
-            # Groups without members count as idle, and idle groups are read less often.
+            # The groups have no members, so they count as idle. With 0, idle groups are read as often as others.
             "groups": {"include": "group-.*", "idle_interval_seconds": 0},
         }
         config = write_settings(Path(folder), sections)

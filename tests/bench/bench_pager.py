@@ -43,9 +43,10 @@ GROUP = re.compile(
 
 
 class Phase(NamedTuple):
-    """The share of clients that fail from `minute` on: the absolute value of `failing`.
+    """The share (0 to 1) of clients that fail from `minute` on.
 
-    If `failing` is negative, the clients that fail in the first phase are healthy.
+    If `failing` is negative, such as -0.25, the share is 0.25, and the clients that failed in the first phase are
+    healthy.
     """
 
     minute: float

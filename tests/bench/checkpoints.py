@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of a query. Times are epoch seconds. `ends` maps a topic to the sum of the batch's end offsets."""
+    """A batch of a query. Times are epoch seconds. `ends` maps a topic to the sum of the batch's end offsets in it."""
 
     query: str
     number: int

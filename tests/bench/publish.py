@@ -59,7 +59,7 @@ def fill(servers: str, topic: str, records: Iterable[tuple[bytes, bytes]], clien
 
 
 def readings(template: Pattern, records: int, clients: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (key, value) of samples. Each client's samples are 10 s apart; the last of them is about 10 s old."""
+    """Yield (key, value) of samples. Each client's samples are 10 s apart, and its last sample is about 10 s old."""
     start_ms = round(time.time() * 1000) - records // clients * INTERVAL_MS
     for number in range(records):
         client, reading = number % clients, number // clients

@@ -113,9 +113,9 @@ class Usage:
             self._samples.append(sample)
 
     def _search(self) -> None:
-        """Find processes. After the first search, measure a new process only once a second search has found it.
+        """Find processes. After the first search, a new process is measured only when two searches have found it.
 
-        A new child of the JVM still shares the JVM's memory.
+        This is because a new child of the JVM shares the JVM's memory at first.
         """
         by_pid = {pid: self._sessions[leader] for pid, leader in _sessions().items() if leader in self._sessions}
         first = not self._searched

@@ -70,7 +70,7 @@ IDENTITY = ("service", "host", "instance", "client_id", "kind", "library", "vers
 
 
 class MistakeError(BaseException):
-    """A stand-in for an exception in the code of a format. The decoder would turn an Exception into a reject."""
+    """An exception in the code of a format. The decoder turns an Exception into a reject, but not a BaseException."""
 
 
 def check(decoded: Decoded) -> None:

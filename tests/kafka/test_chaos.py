@@ -16,7 +16,7 @@ from tests.chaos.world import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
-#: Kills the monitor after a batch's results are written, but before its commit.
+#: Kills the monitor after the results of a batch are written, but before the batch is committed.
 SHORT = ("monitor-lost-uncommitted",)
 
 

@@ -118,7 +118,7 @@ def _case(dice: random.Random, number: int, mechanism: Mechanism, families: Sequ
     if seen.metrics == "micrometer":
         options["micrometer"] = "true"
     if seen.metrics == "pushes":
-        # Pushed metrics name a client only by its client id.
+        # Pushed metrics name a client only by its client id, so the case's number makes the id unique.
         options[f"{mechanism.role[0]}.client.id"] += f"-{number}"
     return Case(number, family, mechanism, options, seen, onset, after, lasts, weather)
 

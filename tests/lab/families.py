@@ -93,7 +93,7 @@ _ROUTES = (*_BASE, "micrometer", "otlp")
 _NO_THREAD = ("callback-exit", "callback-error", "callback-flush", "handler-error")
 _OTHER_GROUP = ("rebalance", "rebalances")
 _NEEDS_BROKERS = ("brokers-away", "brokers-silent", "login-wrong", "tls-wrong")
-#: These causes are impossible: librdkafka's produce() never waits, and the application's thread runs callbacks.
+#: These causes are impossible, because librdkafka's produce() never waits, and the application's thread runs callbacks.
 _RDKAFKA = (
     *_NO_THREAD,
     "callback-get",
@@ -103,7 +103,7 @@ _RDKAFKA = (
     "brokers-away",
     "brokers-silent",
 )
-#: These causes are left out: while a callback blocks aiokafka's only thread, nothing is logged.
+#: These causes are left out, because nothing is logged while a callback blocks aiokafka's only thread.
 _AIO = (
     *_NO_THREAD,
     "callback-get",

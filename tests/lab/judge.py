@@ -58,8 +58,8 @@ def _rows(document: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
 def streamed(folder: Path) -> Verdicts:
     """Return the verdicts of the monitor, batch by batch.
 
-    In each batch, another client sends a sample, because the watermark advances only with samples. The verdicts on this
-    client are left out.
+    In each batch, an additional client (of the service `others`) sends a sample, because the watermark advances only
+    with samples. The verdicts on this client are left out.
     """
     from clienthealth.model import canonical
     from clienthealth.model.clients import Client

@@ -1,4 +1,4 @@
-"""Derive what an expert could conclude about a case, without the product's code."""
+"""Derive, without the product's code, what an expert could conclude about a case."""
 
 from __future__ import annotations
 

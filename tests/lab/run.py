@@ -96,7 +96,7 @@ class Run:
         if self.case.mechanism.early:
             return
         deadline = time.monotonic() + WORKS_SECONDS
-        # With a long linger.ms, acknowledgements come much later.
+        # With a long linger.ms, acknowledgements come long after the sends.
         lingers = int(self.case.options.get("p.linger.ms", "0")) > 1000
         counted = ("attempted",) if lingers else ("acked", "handled")
         while time.monotonic() < deadline and not self.program.ended.is_set():

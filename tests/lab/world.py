@@ -132,9 +132,9 @@ class World:
         self._open.close()
 
     def feed(self, legacy: bool) -> KafkaProducer:
-        """Return a producer for one case only, because a blocked producer would delay other cases.
+        """Return a new producer. With `legacy`, return the producer that all cases with the legacy broker share.
 
-        Only the cases with the legacy broker share a producer.
+        The other cases share none, because a blocked producer would delay all cases that use it.
         """
         if legacy:
             return self.legacy()[1]

@@ -70,7 +70,7 @@ def test_the_post_mortem_reports_it(each: list[Status]) -> None:
         assert story.headline == f"Nothing found in {each.count('ok')} of {len(each)} failure modes"
 
 
-#: LARGE: recordings that take half of the time of all recordings.
+#: LARGE: recordings that together take half of this test's time.
 LARGE = ("shutdown-loop-a", "shutdown-loop-b", "shutdown-loop-c", "legacy-broker-crash-18s")
 RECORDED = [pytest.param(one, id=one.name, marks=[pytest.mark.long] * (one.name in LARGE)) for one in folders()]
 

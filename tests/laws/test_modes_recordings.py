@@ -62,7 +62,7 @@ def truth(folder: Path) -> dict[str, Any]:
 
 
 def was_stopped(folder: Path) -> bool:
-    """Return whether the recorder killed the client, so that buffered records were lost."""
+    """Return whether the recorder killed the client. Killed clients lost the records in their buffers."""
     return not truth(folder).get("ended_by_itself", True)
 
 

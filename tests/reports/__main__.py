@@ -25,7 +25,7 @@ def main() -> None:
     columns = [bucket for buckets, _ in found for bucket in buckets]
     begins = np.cumsum([0, *(len(buckets) for buckets, _ in found)])
     values = np.concatenate([each for _, each in found])
-    # Most known issues have few examples, so an example of a known issue counts three times.
+    # Most known issues have few examples, so each of these examples has three times the weight of any other example.
     share = {label: 1 if label in modes() or label == NONE else 3 for label, _ in rows}
     model = LogisticRegression(C=C, max_iter=2000, class_weight=share)
     model.fit(csr_matrix((values, columns, begins), (len(rows), reports.BUCKETS)), [label for label, _ in rows])

@@ -59,7 +59,7 @@ VALUES = "0x30 0.01x30 1x30 100x30"
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "alerts/runbooks").glob("*.md")))
 def test_queries_of_a_runbook_see_their_own_cluster_alone(name: str, tmp_path: Path) -> None:
-    """If a query's cluster has no series, the query has a result only if it uses `absent` or `up`."""
+    """For a cluster without series, a query has no result, unless the query uses `absent` or `up`."""
     page = (ROOT / f"alerts/runbooks/{name}.md").read_text("utf-8")
     blocks = re.findall(r"^ *```promql\n(.*?)^ *```$", page, re.DOTALL | re.MULTILINE)
     queries = [line.partition(" # ")[0].strip().replace(" offset 1w", "") for line in "".join(blocks).splitlines()]

@@ -36,7 +36,7 @@ class Outcome:
 
 
 class _Ended(BaseException):
-    """Raised by a signal that asks this process to end."""
+    """An exception that is raised when a signal asks this process to end."""
 
 
 def main(nice: int, command: Sequence[str]) -> int:

@@ -36,7 +36,7 @@ SCREENSHOTS = ("tests/e2e/test_status_page_chromium.py::test_picture", "tests/sp
 
 
 def hashes() -> str:
-    """Return a line with the hash of each source. No picture shows the descriptions of panels."""
+    """Return a line for each source, with its hash. The hash ignores panels' descriptions, which no picture shows."""
     paths = {path for patterns in SHOWN.values() for pattern in patterns for path in ROOT.glob(pattern)}
     shown = {path: re.sub(rb'(?m)^ *"description": .*', b"", path.read_bytes()) for path in sorted(paths)}
     return "".join(f"{hashlib.sha256(text).hexdigest()}  {path.relative_to(ROOT)}\n" for path, text in shown.items())

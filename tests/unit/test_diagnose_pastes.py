@@ -882,7 +882,7 @@ def test_a_title_is_quoted_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_a_copied_line_of_librdkafka_stays_part_of_the_line_that_copies_it(tmp_path: Path) -> None:
-    """journald's host and process name are in front, so the line has three times."""
+    """The line has three timestamps: journald's, the copying application's and librdkafka's."""
     own = (
         "%4|1790000000.123|TERMINATE|payments#producer-1| [thrd:app]: Producer terminating with 31 messages "
         "(9300 bytes) still in queue or transit: use flush() to wait\n"

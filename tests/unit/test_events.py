@@ -192,9 +192,9 @@ def test_words_before_a_line_with_its_own_client_show_a_copy(text: str, copied: 
 
 @pytest.mark.parametrize(("inside", "own"), [("2026-11-20 19:59:58,001", True), ("2026-11-14 10:11:12,345", False)])
 def test_a_line_within_a_line_is_anothers_if_it_is_of_another_day(inside: str, own: bool) -> None:
-    """If the two times in a line differ by more than 26 hours, the line quotes an older line.
+    """Two time zones differ by at most 26 hours.
 
-    The difference between two time zones is at most 26 hours.
+    So if the two timestamps in a line differ by more than 26 hours, the line quotes an older line.
     """
     text = f"2026-11-20 20:00:00,000 ERROR forwarded: {inside} ERROR [{NETWORK_THREAD}] {SENDER} - {EXPIRING}"
     assert {event.own for event in events([line(text)])} == {own}

@@ -1,4 +1,4 @@
-"""A health record that is written and read again is unchanged; a newer schema is rejected."""
+"""A health record stays unchanged when it is written and then read. A record of a newer schema is rejected."""
 
 from __future__ import annotations
 

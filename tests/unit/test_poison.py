@@ -24,7 +24,7 @@ class DiedError(Exception):
 class Query:
     """A query that reads `sizes` records of each partition. A process that reads a record in `deadly` dies.
 
-    `sign`: the sign of a record's fault that a dying process leaves; None if it leaves no sign.
+    `sign`: how a dying process shows that a record was the cause; None if it shows nothing.
     """
 
     def __init__(

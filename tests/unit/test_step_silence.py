@@ -70,7 +70,7 @@ def test_silence_of_all_is_noticed_though_the_first_batch_of_it_comes_late(late:
     last = 91
     gone = wait(monitor, last + late, last + late + 120, 15)
     assert len(gone) == len(CLIENTS)
-    # A client is gone after 50 s without data; 20 s of them have passed.
+    # A client is gone after 50 s without data. At the first batch of silence, 20 of these 50 s count as passed.
     assert set(gone.values()) == {30}
 
 

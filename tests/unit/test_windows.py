@@ -179,7 +179,7 @@ def test_what_is_not_known_is_not_there() -> None:
 
 
 def test_callback_time_is_derived_from_the_time_outside_the_selector() -> None:
-    # In every 10 s, the I/O thread is outside select() for 8 s, and sends 80 records: 0.1 s per record.
+    # In every 10 s, the I/O thread is outside select() for 8 s, and sends 80 records, so it spends 0.1 s per record.
     measured = indicators(*(snapshot(s, selector(10 * s, 0.5e8 * s, 1.5e8 * s, 8 * s)) for s in (0, 10, 20)))
     assert measured["io_thread_busy_ratio"] == pytest.approx(0.8)
     assert measured["callback_seconds"]["avg"] == pytest.approx(0.1)

@@ -14,7 +14,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="kafka-client-failures", description=__doc__)
     commands = parser.add_subparsers(required=True, dest="command")
     commands.add_parser("list", help="print each case's id, true failure mode and description")
-    blinded = commands.add_parser("blind", help="copy each case's data, without its name and truth, to a folder")
+    blinded = commands.add_parser("blind", help="copy each case's data to a folder, without name and truth.json")
     blinded.add_argument("folder", type=Path)
     scored = commands.add_parser("score", help="score a JSON file of answers, with a list of modes for each case id")
     scored.add_argument("answers", type=Path)

@@ -160,7 +160,7 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
         }
     }
 
-    /** Retries, because the brokers' names may be unknown when this broker starts. */
+    /** Creates the producer. Retries, because the brokers' names may be unknown when this broker starts. */
     private Producer<String, byte[]> producer() throws InterruptedException {
         while (true) {
             try {

@@ -15,7 +15,7 @@ import org.apache.kafka.common.config.ConfigValue;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** The plugin's part of a broker's settings. Never throws: `problems` and `unknown` describe errors in sentences. */
+/** The plugin's settings of a broker. Wrong settings cause no exception; `problems` and `unknown` describe them. */
 final class PluginSettings {
     static final String PREFIX = "clienthealth.";
     static final String PRODUCER = PREFIX + "producer.";
@@ -26,7 +26,7 @@ final class PluginSettings {
     final Map<String, Object> producer = new HashMap<>();
     /** Errors that keep the plugin from forwarding. */
     final List<String> problems = new ArrayList<>();
-    /** Unknown settings, which are ignored: they may belong to a class that the producer loads. */
+    /** Unknown settings. They are ignored, because they may belong to a class that the producer loads. */
     final List<String> unknown = new ArrayList<>();
 
     final String topic;
@@ -67,7 +67,7 @@ final class PluginSettings {
         producer.put("linger.ms", "500");
         producer.put("batch.size", "262144");
         producer.put("buffer.memory", "8388608");
-        // telemetry.max.bytes (1 MiB by default) limits compressed pushes, but these are uncompressed.
+        // telemetry.max.bytes (1 MiB by default) limits compressed pushes, but the broker passes them on uncompressed.
         producer.put("max.request.size", "4194304");
         producer.put("max.block.ms", "10000");
         producer.put("delivery.timeout.ms", "60000");

@@ -56,7 +56,7 @@ import org.apache.kafka.streams.state.Stores;
  * waits               waits at the start until the brokers support all kinds
  *
  * When the failure begins, the program prints ONSET, the time (epoch ms) and a text. Every few seconds, it prints
- * COUNTERS and a JSON object. In it, `consumed` is the smallest count of all kinds.
+ * COUNTERS and a JSON object. Its field `consumed` is the number of records that the slowest kind has consumed.
  */
 public class Groups {
     private static final List<String> TOPICS = Arrays.asList(System.getProperty("topics", "orders").split(","));
@@ -141,7 +141,10 @@ public class Groups {
         thread.start();
     }
 
-    /** Returns client options: the system properties that begin with `prefix`, without it. `kind` replaces `{}`. */
+    /**
+     * Returns client options: default ids, and the system properties that begin with `prefix`, without the prefix. In
+     * values, `kind` replaces `{}`. The client id ends with `suffix`.
+     */
     private static Properties options(String prefix, String kind, String suffix) {
         Properties options = new Properties();
         options.put("client.id", "{}-app");

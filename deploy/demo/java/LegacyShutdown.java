@@ -83,7 +83,8 @@ public class LegacyShutdown {
             return;
         }
         if (end.equals("loop")) {
-            // If the shutdown began earlier, the interrupt would end Kafka's retries of the failed commit.
+            // Wait until the first commit has failed. If the shutdown began earlier, Kafka would try to repeat this
+            // commit, and the interrupt would end these attempts.
             LOOKING.await();
             while (!looksForCoordinator(worker)) {
                 TimeUnit.MILLISECONDS.sleep(10);

@@ -215,7 +215,7 @@ public class SteadyProducer {
         report();
     }
 
-    /** close() with a timeout had another signature before 2.0. */
+    /** Closes the producer with timeout 0. Old clients without close(Duration) are closed without a timeout. */
     private static void closeNow() {
         try {
             KafkaProducer.class.getMethod("close", Duration.class).invoke(producer, Duration.ZERO);

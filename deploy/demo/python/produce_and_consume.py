@@ -13,8 +13,8 @@ metrics. Options:
 `p.client.id`          the producer's client id
 `c.client.id`          the consumer's client id
 `c.group.id`           the consumer's group
-`restart.every`        0: one process runs. N: two processes run, and every N seconds a new one replaces the older one,
-                       as in a rolling deployment
+`restart.every`        0: one process runs. N: two processes run, and every N seconds a new process replaces the older
+                       of the two, as in a rolling deployment
 
 Each process prints its numbers of acknowledged, failed and consumed records as lines `COUNTERS json`.
 """

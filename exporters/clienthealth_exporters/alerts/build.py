@@ -21,7 +21,7 @@ FILES = Path(__file__).with_name("files")
 GRAFANA_PLACEHOLDER = "http://127.0.0.1:3000"
 PAGING = "10s"
 COUNTING = "1m"
-#: Pattern for the names of log topics while `[topics] logs` has its default.
+#: Pattern that matches the names of log topics, for rules while `[topics] logs` has its default.
 LOG_TOPICS = "(.+[._-])?logs?([._-].+)?"
 _EXAMPLE = {"pager": "payments-oncall", "team": "payments"}
 
@@ -35,8 +35,8 @@ def routes_of(owners: Owners, text: str) -> str:
         kind, block = match[1], match[2]
         blocks = []
         for name in dict.fromkeys(names[kind]):
-            # The pager's or team's name becomes part of the path of the receiver's secret file.
             matched = json.dumps(name, ensure_ascii=False).replace("'", "''")
+            # `file` becomes part of a path: the file with the receiver's secret is named after the pager or team.
             file = re.sub(r"[^\w.-]+", "-", name)
             of_owner = block.replace(json.dumps(_EXAMPLE[kind]), matched)
             blocks.append(re.sub(rf"(: |/|#){_EXAMPLE[kind]}\b", rf"\g<1>{file}", of_owner))
@@ -103,7 +103,7 @@ def rendered(settings: Settings, severity: Callable[[str], str], limits: object 
 def templates(folder: Path) -> Environment:
     """Return a Jinja environment for the templates in `folder`.
 
-    Its delimiters are `<< >>` and `<% %>`, because Prometheus uses `{{ }}`.
+    The templates' delimiters are `<< >>` and `<% %>`, because Prometheus uses `{{ }}`.
     """
     templates = Environment(
         loader=FileSystemLoader(folder),

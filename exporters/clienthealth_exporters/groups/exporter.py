@@ -1,4 +1,4 @@
-"""`kafka-health export groups`: publish the offsets of all groups and of their partitions.
+"""`kafka-health export groups`: publish the committed offsets of all groups, and the offsets of their partitions.
 
 A *reading* is one pass over those groups of a cluster that are due (see `reader.Pace`).
 """
@@ -69,7 +69,7 @@ def clusters(settings: Settings) -> list[Cluster]:
 
 
 def only(settings: Settings, group: str) -> Settings:
-    """Return settings for one group: its offsets are read every 2 s, and its members every 10 s."""
+    """Return settings to read only one group, its offsets every 2 s and its members every 10 s."""
     groups = replace(
         settings.groups,
         include=re.escape(group),
@@ -223,7 +223,10 @@ class GroupExporter:
             self._publisher.close()
 
     def _note(self, failing: Mapping[str, str]) -> None:
-        """Count the present failures, and log each failure that begins or ends. `failing`: each failure's reason."""
+        """Count the present failures, and log each failure that begins or ends.
+
+        `failing`: maps what could not be read (a group, the end of a partition, the cluster) to the reason.
+        """
         self.failures_total += len(failing)
         for what in failing.keys() - self._failing.keys():
             log.warning("cluster %s: %s cannot be read: %s", self._cluster, what, failing[what])
@@ -259,10 +262,10 @@ class _Commit(NamedTuple):
 
 @dataclass
 class Snapshots:
-    """Turn readings of one cluster into snapshots of groups with commit times.
+    """Turn readings of one cluster into snapshots of its groups, and add the times of commits.
 
-    Brokers report no commit times: `commit-timestamp-ms` is the time of the first reading with the present offset. The
-    field `commit-timestamp-ms` is absent until the offset changes.
+    Brokers report no commit times, so `commit-timestamp-ms` is the time of the first reading with the present offset.
+    This field is absent as long as all readings have shown the same offset.
     """
 
     cluster: str

@@ -36,7 +36,7 @@ _Reasons = dict[str, str]
 def _message(name: str) -> Any:
     for kind in ("Response", "Request"):
         made = type(ApiMessage)(name + kind, (ApiMessage,), {}, load_json=f"{__package__}.messages")
-        # kafka-python keeps only a weak reference to response classes.
+        # Keep a reference to response classes, because kafka-python keeps only a weak one.
         _MESSAGES.append(made)
     return made
 
@@ -45,8 +45,8 @@ _MESSAGES: list[Any] = []
 _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consumer", "Streams", "Share")}
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 MEMBERLESS = ("Empty", "Dead")
-#: An empty or unreadable group that has not changed for a time t is read again after SHARE × t.
-SHARE = 0.1
+#: An empty or unreadable group that has not changed for a time t is read again after `WAIT_RATIO` × t.
+WAIT_RATIO = 0.1
 
 
 class Member(NamedTuple):
@@ -61,8 +61,8 @@ class Member(NamedTuple):
 class Listed(NamedTuple):
     """A group in the list of groups that its coordinator returns. `broker`: id of the coordinator.
 
-    `type`: classic, consumer, streams or share. For a classic group without consumers, `type` is the protocol type,
-    such as `connect`. `state`: state of the group; '' if the broker does not report the state.
+    `type`: classic, consumer, streams or share. If a classic group has another protocol type than `consumer`, such as
+    `connect`, `type` is this protocol type. `state`: state of the group; '' if the broker does not report the state.
     """
 
     broker: int
@@ -98,7 +98,8 @@ class GroupsReading:
     `names`              names of all existing groups that the settings do not leave out
     `groups`             the groups that were due to be read, and could be read
     `failed_groups`      maps each group that could not be read to the reason
-    `failed_partitions`  maps each partition with an unknown end offset to the reason
+    `failed_partitions`  maps each partition that could not be read to the reason; includes partitions of the topic in
+                         which brokers store groups
     `left_out`           number of groups left out because of the settings `include` and `exclude` in `[groups]`
     """
 
@@ -111,7 +112,7 @@ class GroupsReading:
 
     @property
     def failures(self) -> dict[str, str]:
-        """Return why groups (`group NAME`) and end offsets (`the end of TOPIC/PARTITION`) could not be read."""
+        """Return the reason for each unread group (`group NAME`) or end offset (`the end of TOPIC/PARTITION`)."""
         groups = {f"group {name}": why for name, why in sorted(self.failed_groups.items())}
         ends = {f"the end of {tp.topic}/{tp.partition}": why for tp, why in sorted(self.failed_partitions.items())}
         return groups | ends
@@ -331,7 +332,7 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
     for row in group.members:
         if hasattr(row, "member_assignment"):
             given = []
-            # A client chooses the bytes of its assignment, and brokers do not check them.
+            # Clients write the bytes of an assignment, and brokers do not check these bytes.
             with suppress(struct.error, ValueError, IndexError):
                 if group.protocol_type == "consumer":
                     decoded = ConsumerProtocolAssignment.decode(row.member_assignment)
@@ -372,7 +373,7 @@ class Pace:
             name
             for name, seen in self._seen.items()
             if seen.state == states[name] and (seen.state in MEMBERLESS or seen.failing)
-            if now - seen.at < min(self._longest, SHARE * (seen.at - seen.since))
+            if now - seen.at < min(self._longest, WAIT_RATIO * (seen.at - seen.since))
         }
         return states.keys() - wait
 

@@ -150,7 +150,7 @@ def dump_record(process: ClientProcess, ts_ms: int, dump: str, reason: str) -> d
 def shortened(dump: str, limit: int = MAX_DUMP_BYTES) -> str:
     """Return the dump, cut to `limit` bytes of UTF-8 by leaving out whole threads.
 
-    Threads with `kafka` in their name or stack, and DestroyJavaVM, are kept before other threads.
+    Threads with `kafka` in their name or stack, and the thread `DestroyJavaVM`, are kept before other threads.
     """
     if len(dump.encode()) <= limit:
         return dump

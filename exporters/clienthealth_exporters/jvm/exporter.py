@@ -188,7 +188,7 @@ class Watch:
             self._failures += 1
             longest = max(interval, MAX_BACKOFF_SECONDS)
             interval = min(interval * 2 ** (self._failures - 1), longest)
-            # Warnings about a thousand silent JVMs would fill the log.
+            # Warn only until the pause has its maximum. Warnings about a thousand silent JVMs would fill the log.
             if self._failures == 1 or self._pause < longest:
                 log.warning("%s does not answer: %s; next try in %.0f s", self.target.service, error, interval)
             self._pause = interval

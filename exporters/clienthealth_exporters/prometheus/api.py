@@ -105,11 +105,12 @@ class EvidenceItem(msgspec.Struct):
 
 
 class ModeVerdict(msgspec.Struct, omit_defaults=True):
-    """The verdict on one failure mode. Only a failure (suspected or confirmed) has title, cause, action and `since`.
+    """The verdict on one failure mode.
 
-    `since`: onset of the failure. `reason`: why the status is unknown. `detail`: the mode's measurements. `ruled_out`:
-    innocent explanations that the data refutes. `not_ruled_out`: innocent explanations that are still possible, each
-    with the data that would confirm or refute it. `adjusted`: names of rules that changed the mode's original verdict.
+    Only a suspected or confirmed failure has `title`, `cause`, `action` and `since`. `since`: onset of the failure.
+    `reason`: why the status is unknown. `detail`: the mode's measurements. `ruled_out`: innocent explanations that the
+    data refutes. `not_ruled_out`: innocent explanations that are still possible, each with the data that would confirm
+    or refute it. `adjusted`: names of rules that changed the mode's original verdict.
     """
 
     mode: str

@@ -35,7 +35,7 @@ class Lines:
 
     A line such as `kafka_client_up{service="orders",…} 1` has three parts: `kafka_client_up{`, the labels of the
     metric's scope, and the end. `client`, `group` and `partition` are the labels of metrics with the scope of the same
-    name. `ends` has one text for each metric of FAMILIES, with the third part of every line of the metric.
+    name. `ends` has one text for each metric of `FAMILIES`, with the third part of every line of the metric.
     """
 
     client: str

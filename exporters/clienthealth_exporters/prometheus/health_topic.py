@@ -33,7 +33,7 @@ CODECS = "install all codecs: pip install 'kafka-client-health[exporters]'"
 
 @dataclass
 class HealthTopic:
-    """The reader of `client-health`, without a consumer group: each exporter reads the whole topic.
+    """The reader of `client-health`. It has no consumer group, so each exporter reads the whole topic.
 
     `put`      called with (key, value, timestamp in ms) for every record
     `connect`  makes the consumer
@@ -62,11 +62,11 @@ class HealthTopic:
             try:
                 self._read(stop)
             except UnsupportedCodecError as error:
-                self._lost(f"{self.settings.topics.health} cannot be decompressed: {error}; {CODECS}")
+                self._report(f"{self.settings.topics.health} cannot be decompressed: {error}; {CODECS}")
                 stop.wait(RETRY_SECONDS)
             except (KafkaError, ServiceError, OSError) as error:
                 servers = self.settings.kafka.bootstrap_servers
-                self._lost(f"the connection to Kafka at {servers} is lost: {str(error) or type(error).__name__}")
+                self._report(f"the connection to Kafka at {servers} is lost: {str(error) or type(error).__name__}")
                 stop.wait(RETRY_SECONDS)
 
     def _read(self, stop: threading.Event) -> None:
@@ -105,22 +105,22 @@ class HealthTopic:
             for partition in new:
                 reader.seek(partition, there.known[partition].begin)
         if there.trouble:
-            self._lost(f"a part of {topic} cannot be read: {there.trouble}")
+            self._report(f"a part of {topic} cannot be read: {there.trouble}")
         elif not there.known:
-            self._lost(f"the topic {topic} does not exist yet; start the monitor, or run kafka-health init")
+            self._report(f"the topic {topic} does not exist yet; start the monitor, or run kafka-health init")
         elif self.trouble is not None:
             left = sum(
                 max(0, extent.end - (reader.position(partition, ANSWER_MS) or extent.begin))
                 for partition, extent in there.known.items()
             )
             if left:
-                self._lost(f"reading {topic}: {left} records are left")
+                self._report(f"reading {topic}: {left} records are left")
             else:
                 self.prepare()
                 log.info("all of %s has been read", topic)
                 self.trouble = None
 
-    def _lost(self, trouble: str) -> None:
+    def _report(self, trouble: str) -> None:
         if self.trouble is None or self.trouble.split(":")[0] != trouble.split(":")[0]:
             log.warning("%s", trouble)
         self.trouble = trouble

@@ -70,7 +70,7 @@ class Track:
     def series(self, name: str, since: float) -> list[tuple[float, float | None]]:
         """Return (epoch seconds, value) of a measurement, oldest first; an unknown value is None.
 
-        `name`: a key of PLOTTED. `since`: time of the first sample to return (epoch seconds).
+        `name`: a key of `PLOTTED`. `since`: time of the first sample to return (epoch seconds).
         """
         column = 1 + list(PLOTTED).index(name)
         # Make a copy, because the thread that reads the topic may append at any time.
@@ -143,7 +143,7 @@ class History:
 
 
 def lag_of(record: HealthRecord) -> float | None:
-    """Return the total lag in records of a consumer or group, None if unknown."""
+    """Return the total lag (in records) of a consumer or group, None if unknown."""
     total = amount(record.value("group", "sum_lag"))
     of_partitions = [records for row in record.rows("lag") if (records := amount(row.get("records"))) is not None]
     return total if total is not None else sum(of_partitions) if of_partitions else None

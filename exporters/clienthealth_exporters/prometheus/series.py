@@ -16,12 +16,12 @@ from clienthealth.model.tables import table
 #: A sample: (values of the metric's extra labels, value).
 Sample = tuple[tuple[str, ...], float]
 CLIENT = ("service", "host", "instance", "client_id")
-#: At most PEERS healthy clients of a service and kind have the metrics that are marked with `Family.evidence`.
+#: At most `PEERS` healthy clients of a service and kind have the metrics that are marked with `Family.evidence`.
 PEERS = 5
 Scope = Literal["client", "group", "partition", "service", "exporter"]
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
     "client": CLIENT,
-    # group_type is the protocol type (such as connect) if the members are not consumers.
+    # `group_type` is the protocol type, such as `connect`, if the members are not consumers.
     "group": ("cluster_name", "group", "group_type"),
     "partition": ("cluster_name",),
     "service": ("service",),
@@ -38,7 +38,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
                  number's key becomes the value of the label in `extra`
     `nonzero`    True if a series exists only while the value is not 0
     `lag`        key of the value in a row of the indicator `lag`, which has one row per partition
-    `reads`      name of the function that computes the samples from a record; the name is a key of READS
+    `reads`      name of the function that computes the samples from a record; the name is a key of `READS`
     `onset`      id of a failure mode. While the client has this failure, the value is at least the time (s) since the
                  onset
     `detail`     "mode.name": the value is the number `name` in the detail of the client's verdict on `mode`

@@ -21,7 +21,7 @@ WORST = [family for family in ALL_FAMILIES if family.largest]
 
 
 def standing(record: HealthRecord) -> str:
-    """Return the state (one of STANDINGS) of a client in its service's metrics.
+    """Return the state (one of `STANDINGS`) of a client in its service's metrics.
 
     A group counts as `unknown`, because `ok` would lower the share of failing clients.
     """
@@ -31,7 +31,7 @@ def standing(record: HealthRecord) -> str:
 
 
 def largest(record: HealthRecord) -> tuple[float | None, ...]:
-    """Return the client's value of each metric in WORST.
+    """Return the client's value of each metric in `WORST`.
 
     A value is None if it is unknown, or if the client has gone.
     """

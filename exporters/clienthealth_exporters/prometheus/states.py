@@ -169,7 +169,7 @@ class States:
         if value is None:
             with self._lock:
                 if (ended := self._states.pop(name, None)) is not None:
-                    self._forgotten(ended)
+                    self._keep_if_failed(ended)
                     self._version += 1
                 self._version += self._elsewhere.pop(name, None) is not None
             if ended is not None:
@@ -200,7 +200,7 @@ class States:
 
     @property
     def newest(self) -> float | None:
-        """The newest event time (epoch s) of all clients, else of all groups.
+        """The newest event time (epoch s) of all clients; if there are no clients, of all groups.
 
         None before the first record.
         """
@@ -208,7 +208,7 @@ class States:
 
     @property
     def newest_of(self) -> Mapping[str, float]:
-        """The newest event times (epoch s) of CLIENTS and of GROUPS, if known."""
+        """The newest event times (epoch s), by `CLIENTS` and `GROUPS`, if known."""
         with self._lock:
             return dict(self._newest)
 
@@ -223,7 +223,7 @@ class States:
             oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
             old = [key for key, state in self._states.items() if state.written < oldest]
             for key in old:
-                self._forgotten(self._states.pop(key))
+                self._keep_if_failed(self._states.pop(key))
             old_elsewhere = [key for key, (_, written) in self._elsewhere.items() if written < oldest]
             for key in old_elsewhere:
                 del self._elsewhere[key]
@@ -253,8 +253,8 @@ class States:
         key, raw, written = known
         return self._state(key, raw, round(1000 * written))
 
-    def _forgotten(self, state: State) -> None:
-        """Keep the record of a dropped client that failed: an alert may link to it."""
+    def _keep_if_failed(self, state: State) -> None:
+        """Keep the record of a dropped client that has failed, because an alert may still link to the client's page."""
         names = state.client.service, state.client.instance, state.client.client_id
         track = self.history.track(state.key)
         if state.urgency >= _URGENCY["suspected"] or self._recall.get(names) or (track and track.unhealthy_at):
@@ -305,7 +305,7 @@ class States:
                 # The last search's candidates for eviction are used up, so allow a new search at once.
                 self._looked = -inf
             if other is not None:
-                self._forgotten(self._states.pop(key))
+                self._keep_if_failed(self._states.pop(key))
                 return True
         self.left_out += 1
         return False
@@ -367,7 +367,7 @@ class States:
 
 
 def _compared(states: Sequence[State]) -> set[str]:
-    """Return the keys of failing clients, and of up to PEERS healthy clients of the same service and kind."""
+    """Return the keys of failing clients, and of up to `PEERS` healthy clients of the same service and kind."""
     ill = [state for state in states if state.failures]
     wanted = dict.fromkeys(((state.client.service, state.client.kind) for state in ill), PEERS)
     keys = {state.key for state in ill}

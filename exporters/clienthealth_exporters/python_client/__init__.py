@@ -9,10 +9,10 @@
 
 The second form is for confluent-kafka: `report` returns a class to use instead of the library's class.
 
-Every 10 s the reporter sends all clients' snapshots to the topic `client-metrics` of the first client's cluster. The
-last snapshot is sent when the client is closed or the process ends. Errors of librdkafka, and the lines that librdkafka
-writes to the application's `logger`, go to the topic `client-logs`. Log lines of kafka-python and aiokafka go to the
-topic that the parameter `logs_topic` names, if given.
+Every 10 s the reporter sends all clients' snapshots to the topic `client-metrics` of the first client's cluster. A
+client's last snapshot is sent when the client is closed or the process ends. Errors of librdkafka, and the lines that
+librdkafka writes to the application's `logger`, go to the topic `client-logs`. Log lines of kafka-python and aiokafka
+go to the topic that the parameter `logs_topic` names, if given.
 
 The application never gets an exception from the reporter. While the cluster is unreachable, snapshots are dropped and
 counted (`Reporter.dropped_total`). After a fork the child must call `report` again for its own clients.
@@ -73,7 +73,7 @@ def report(
     `instance`       a name of the process; by default $KAFKA_HEALTH_INSTANCE, or host:pid
     `topic`          topic for the snapshots
     `logs_topic`     topic for log lines, "" for none; by default `client-logs` for confluent-kafka, else none
-    `close_seconds`  maximum time that a client's close() waits until the last snapshot is delivered
+    `close_seconds`  maximum time that a client's close() waits for the delivery of its last snapshot
     `kafka_options`  options of the reporter's own producer; by default the first client's options for connection and
                      security
 
@@ -223,8 +223,8 @@ class Reporter:
             _TAKEN.discard((self.process.instance, watched.client_id))
 
     def _at_exit(self) -> None:
-        # kafka-python closes its producers only after this function, and a producer's counts may change until it is
-        # closed.
+        # Leave out kafka-python's producers: the library closes them only after this function, and until then their
+        # counts may change.
         for watched in list(self._watched):
             if watched.probe.kind == "consumer" or watched.library != "kafka-python":
                 self._finish(watched)

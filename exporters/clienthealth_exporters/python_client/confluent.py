@@ -42,8 +42,7 @@ _POSITION = 3
 class Reported:
     """Collects the statistics, log lines and errors of one client for the reporter.
 
-    `on_line`  called with (level, text) for a log line or an error. Called without arguments if there are new
-               statistics
+    `on_line`: called with (level, text) for each log line or error, and without arguments for new statistics.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:

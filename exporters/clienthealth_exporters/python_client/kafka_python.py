@@ -1,6 +1,6 @@
 """kafka-python 3: measure the calls of a client, and send the reporter's snapshots.
 
-The client's class is replaced by a subclass. Arguments, results and exceptions stay the same.
+The client's class is replaced by a subclass. The methods' arguments, results and exceptions stay the same.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Sender:
         """Send records (topic, key, value). Return the number of records that were acknowledged within 5 s."""
         if self._producer is None:
             self._producer = kafka.KafkaProducer(**self._options)
-            # Without `_unregister_cleanup`, kafka-python closes this producer at exit, before the last snapshots.
+            # Without this call, kafka-python closes the producer at exit, before the last snapshots are sent.
             getattr(self._producer, "_unregister_cleanup", lambda: None)()
         futures = [self._producer.send(topic, key=key, value=value) for topic, key, value in records]
         until = time.monotonic() + DELIVERY_SECONDS

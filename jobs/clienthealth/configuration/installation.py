@@ -109,5 +109,6 @@ def listed(labels: Sequence[str]) -> str:
     return ", ".join(labels)
 
 
-#: KEPT: labels by which templates distinguish installations; settings may replace them.
+#: KEPT: the default labels, which alertmanager.yml and the panels of dashboards contain. Other `kept_labels` of an
+#: installation replace them.
 KEPT = kept_labels(Settings())

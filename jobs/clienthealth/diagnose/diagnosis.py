@@ -45,9 +45,10 @@ _Logged = TypeVar("_Logged", LogEvent | None, ThreadDump | None)
 NOTHING_KNOWN = "without any known words of a Kafka client"
 #: Reasons for the rejection of records that contain no evidence.
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
-#: Time zones are at most 14 hours ahead of UTC.
+#: A local time that is read as UTC may be AHEAD_MS in the future, because time zones are at most 14 hours ahead of UTC.
 AHEAD_MS = 14 * 3_600_000
-#: A stop or flush counts as unfinished if the log goes on for UNFINISHED_MS and does not report the end.
+#: A stop or flush counts as unfinished if the log goes on for at least UNFINISHED_MS, but no line up to the log's end
+#: reports the end of the stop or flush.
 #: Equal events, each at most NEXT_MS after the event before, show one continuous wait.
 UNFINISHED_MS, NEXT_MS = 30_000, 300_000
 
@@ -146,8 +147,9 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 def note_waits(log_entries: Sequence[LogEntry], log_ends: Mapping[str, int]) -> None:
     """Add durations to the `captures` of log events.
 
-    `lasts`: seconds from the beginning of a stop or flush to the log's end, if no line reports the end of the stop or
-    flush. `minutes`: minutes since the first of several equal lines that raise a suspicion (`Meaning.suspects`).
+    `lasts`: seconds from the beginning of a stop or flush to the log's end, if the stop or flush counts as unfinished
+    (UNFINISHED_MS). `minutes`: minutes since the first of several equal lines that raise a suspicion
+    (`Meaning.suspects`).
 
     `log_ends`: maps a log's name (`Source.topic`) to the time (epoch ms) at which the log ends.
     """
@@ -267,7 +269,7 @@ def _adds_failure(
 
 
 def raw_record(record: Recorded) -> RawRecord:
-    """Return a file's record as if it came from a topic; its headers name the process."""
+    """Return a file's record as if it came from a topic. Headers of the result name the process."""
     process = record.instance.encode()
     source = Source(f"{record.instance}/{record.file}", 0, record.offset)
     headers = {"service": record.service.encode(), "host": process, "instance": process}
@@ -338,12 +340,12 @@ def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, t
 
 
 #: Evidence that is more than ANOTHER_MS apart belongs to different incidents.
-#: A night's failure may show only in the evening's log and the morning's dump.
+#: The limit is long, because a night's failure may show only in the evening's log and the morning's dump.
 ANOTHER_MS = 12 * 3_600_000
 
 
 def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
-    """Return the verdict on a mode's worst incident, or on the newest of equal ones."""
+    """Return the verdict on a mode's worst incident, or on the newest of equally bad incidents."""
     apart: list[list[Verdict]] = []
     for verdict in verdicts:
         if not verdict.unhealthy or any(fact.source and fact.source.topic in undated for fact in verdict.evidence):

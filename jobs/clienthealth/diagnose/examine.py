@@ -20,7 +20,7 @@ from clienthealth.settings import Settings
 #: Maximum size of a record (bytes). A dump of thousands of threads is one record.
 MAX_RECORD_BYTES = 1 << 27
 DAY_MS = 86_400_000
-#: Maximum time (ms) between the time in a file's name and the process's other data.
+#: The time in a file's name counts as wrong if it is more than NEAR_MS before or after all other data of the process.
 NEAR_MS = 1_800_000
 Attached = tuple[tuple[str, str], Input]
 
@@ -30,8 +30,8 @@ def examine(
 ) -> Diagnosis:
     """Judge all clients in the files and folders `paths`. The path `-` means standard input.
 
-    `progress` is called after each read, with the input's name, the number of bytes read, and the input's size (None if
-    unknown). Raises InputError if a path does not exist, or if the paths contain no file.
+    `progress` is called after each read, with the input's name, the number of bytes read so far, and the input's size
+    (None if unknown). Raises InputError if a path does not exist, or if the paths contain no file.
     """
     now_ms = int(time.time() * 1000)
     generous = replace(settings, monitor=replace(settings.monitor, max_record_bytes=MAX_RECORD_BYTES))
@@ -82,7 +82,7 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
         attached.dated = True
         attached.shift(shift)
         if attached.named and not first - NEAR_MS <= attached.span_ms[0] <= last + NEAR_MS:
-            # The time in the file's name may be in another zone, so never judge the file's records with dated records.
+            # The time in the file's name may be in another zone, so never judge these records together with dated ones.
             attached.timed, attached.start_ms, attached.end_ms = False, None, None
             shift -= APART_MS
             attached.cannot_read("the time in the file's name is far from all other data")

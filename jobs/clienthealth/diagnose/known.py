@@ -27,10 +27,10 @@ from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 
 #: Beginnings of `Input.what` for copied data. The end of data that a person copied does not show that a client ended.
 PASTED = ("metrics (", "log", "JSON document")
-#: A client's samples may end earlier than the other data of the process. The difference is at most LATE_MS plus
-#: LATE_INTERVALS times the median interval between the client's samples.
+#: A client counts as sampled until the end of its process's data if the client's samples end at most
+#: LATE_MS + LATE_INTERVALS × (median interval between the client's samples) before this end.
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
-#: Maximum difference (ms) between the times of metrics of one sample.
+#: Metrics with times at most APART_MS apart belong to one sample.
 APART_MS = 500
 #: Inputs with more than MOST_LINES lines in total are a whole log, in which single errors are normal.
 MOST_LINES = 500
@@ -88,8 +88,9 @@ def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> 
 def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input]) -> Verdict:
     """Return a `suspected` verdict if a short input has one of these signs, otherwise `verdict`.
 
-    - at least `Meaning.enough` lines of one kind that point to the mode (`Meaning.suspects`)
-    - a thread in a frame of `Facts.places`, or a close() that has not ended, if the input states that something hangs
+    - at least `Meaning.enough` lines with the same `Meaning`, if it points to the verdict's mode (`Meaning.suspects`)
+    - in an input that states that something hangs: a thread in a frame of `Facts.places`, or a close() that has not
+      ended
 
     Nothing is suspected if the client has samples, or if the inputs together have more than MOST_LINES lines.
     """
@@ -102,7 +103,8 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
     loose, safe = catalogue().loose, catalogue().narrated
     written = [e for e in logs[max(over, default=0) :] if e.own or "." not in (e.logger or "") or e.signature in loose]
     left = [e for e in written if e.own or e.signature in safe or (e.source and e.source.topic) not in explained]
-    # A single word may be a heading, such as an error's name. Chinese is written without spaces.
+    # A single word does not count, because it may be a heading, such as an error's name. Chinese text always counts,
+    # because it has no spaces.
     stated = [event for event in left if " " in event.text or not event.text.isascii()]
     of_mode = [meaning for meaning in catalogue().meanings if mode.id in meaning.suspects]
     shown = {meaning: [event for event in stated if event in meaning] for meaning in of_mode}

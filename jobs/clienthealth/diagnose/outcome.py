@@ -67,8 +67,8 @@ def json_lines(
 ) -> Iterator[str]:
     """Yield one JSON object per client.
 
-    `inputs` lists the used inputs that belong to the client's process or to no known process. `skipped` lists all
-    unused inputs.
+    In each object, `inputs` lists the used inputs that belong to the client's process or to no known process, and
+    `skipped` lists all unused inputs.
     `of_instance`: maps a client's instance id to further fields of the client's object.
     """
     used = [attached for attached in diagnosis.inputs if attached.used]

@@ -86,10 +86,10 @@ class _Report:
         return "\n\n".join(parts)
 
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
-        """Return the parts of the report about clients (`Story`).
+        """Return the stories to show.
 
-        A short report merges parts that differ only in the clients' names. Parts with findings or known issues are
-        never merged.
+        For a short report, stories that differ only in the clients' names are merged. Stories with findings or known
+        issues are never merged.
         """
 
         def alike(story: Story) -> object:

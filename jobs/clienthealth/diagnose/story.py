@@ -40,7 +40,8 @@ MOST_TITLES = 3
 #: Keys of `Verdict.detail` with values that `Explanation.cause` usually contains.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
-#: _AT_FIRST finds a number at the beginning of a fact. _ONE_OR_MORE finds the noun after it, without a plural s.
+#: `_AT_FIRST` finds a number at the beginning of a fact. `_ONE_OR_MORE` is used after each number was replaced by 0. It
+#: finds the noun after a 0 at the beginning of the fact, without a plural s.
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "no input is about a Kafka client"
 SILENT = "the inputs name a Kafka client, but neither show nor rule out any failure mode"
@@ -163,7 +164,7 @@ class _Teller:
         elif status == "unknown" and grave:
             titles = ", ".join(list(grave)[:MOST_TITLES])
             headline = titles[0].upper() + titles[1:]
-        # Only a dump shows which code caused the finding, and a restart removes the evidence.
+        # Only a dump shows which code caused the finding. A restart removes this evidence, so ask for a dump first.
         unseen = not self.dumps and any(modes()[v.mode].explanation(v, client.library).first for v in ill)
         software = " ".join(filter(None, (client.library, client.version)))
         where = client.instance if self.namesakes[self._name(client)] > 1 else client.service
@@ -227,7 +228,11 @@ def _place(source: Source | None, line: int | None = None) -> str:
 
 
 def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """Return the facts in order of time. Of facts that differ only in numbers, return only one."""
+    """Return the facts in order of time.
+
+    Of facts that differ only in numbers, return only the one with the longest duration or else the greatest number. If
+    a fact's text is the beginning of another fact's text, return only the other fact.
+    """
     kept: dict[tuple[str, str], Evidence] = {}
     for fact in evidence:
         same = fact.kind, _ONE_OR_MORE.sub(r"0 \1 ", _NUMBER.sub("0", fact.text))

@@ -1,1 +1,1 @@
-"""Hold clients' samples in windows of event time, as bytes or numpy arrays, and compute measurements from them."""
+"""Hold clients' samples in windows of event time, as bytes or numpy arrays, and compute measurements from windows."""

@@ -97,11 +97,12 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
 def minute_figures(w: Windows) -> list[dict[str, Any]]:
     """Return, for each window, values for the history's table `minutes`. Unknown values are left out.
 
-    buffer_used_ratio_max
+    `buffer_used_ratio_max`                    the greatest used share of the buffer (0 to 1)
     `callback_seconds_avg`, `callback_source`  the average time of a callback, and how it was found
     `queue_used_ratio_max`, `queue_topic`      used share and topic of the fullest queue
     `lag_records`, `lag_topic`                 lag and topic of the partition with the greatest lag
-    `lag_seconds`                              0 if lag_records is 0, else unknown: clients report lag only in records
+    `lag_seconds`                              0 if `lag_records` is 0, else unknown, because clients report lag only in
+                                               records
     """
     producer, of_topics, of_partitions = w.kind == "producer", queues(w), lags(w)
     share = np.clip(of_topics.share, 0.0, 1.0)
@@ -134,7 +135,7 @@ def per_second(w: Windows, total: str) -> Floats:
 
 
 def _totals(w: Windows) -> Column:
-    """Return the last values of each window's counters; they are unknown if the client reports only increments."""
+    """Return the last values of each window's counters; unknown if the client reports only increments."""
     totals = {name[:-6].replace("-", "_"): w.last(name) for name in COUNTERS[w.kind or ""]}
     from_start = [client.whole for client in w.about()]
     return _partly(len(w), {name: np.where(from_start, values, np.nan) for name, values in totals.items()})

@@ -33,8 +33,8 @@ class ClientWindow:
                         its last log line if it has no samples
     `spoke_ms`          time of the newest log line or dump that the process wrote after the client's last sample, or
                         None
-    `outlived`          False if all data of `diagnose` end soon after the client's last data, so that the client may
-                        still run; else True
+    `outlived`          in `diagnose`, False if all data ends soon after the client's last data: the client may then
+                        still run. Else True
     `alive`             evidence that the process ran while samples were overdue; at most one `Sign` of each kind
     `ends_ms`           in `diagnose`, time of the client's last sample in all data; None in the monitor
     `rows`              returns the table from which the samples were made; None if there is no such table

@@ -104,7 +104,7 @@ class Packer:
     """
 
     def __init__(self, buckets: int, max_events: int = 1_000_000) -> None:
-        """`max_events`: maximum number of log entries per process and chunk, but at least one per log pattern."""
+        """`max_events`: maximum number of log entries per process and chunk; at least one per log pattern is kept."""
         self._buckets, self._max_events = buckets, max_events
         self._open: defaultdict[int, _Open] = defaultdict(_Open)
         self._round = 0

@@ -184,7 +184,7 @@ class Stalls(NamedTuple):
 
 @per_rows
 def delivered(w: Windows) -> Column:
-    """Return the delivered records at each sample: acknowledged, or sent minus retries."""
+    """Return the number of delivered records at each sample: acknowledged or, if unknown, sent minus retried."""
     acknowledged, sent, retried = map(w.col, ("record-ack-total", "record-send-total", "record-retry-total"))
     went = np.where(np.isnan(retried), sent, sent - retried)
     return Column(np.where(np.isnan(acknowledged), went, acknowledged))

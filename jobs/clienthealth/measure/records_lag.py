@@ -3,7 +3,7 @@
 A consumer that no longer fetches does not know its lag. The first rule that applies gives a partition's state:
 
 1. UNKNOWN if the consumer does not fetch.
-2. OK if the lag is tolerated.
+2. OK if the lag is tolerated (`[lag] allowed_lag`).
 3. UNKNOWN if the consumer consumes nothing, the partition is paused, or the window has under three samples of the lag.
 4. WARN if the lag climbs steadily (Theil–Sen slope), and consuming it at the present rate would take over ten seconds.
 5. OK in all other cases.

@@ -74,7 +74,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def home(self) -> tuple[str, str]:
-        """The pair that determines the bucket: `process` for a client, (service, instance + group id) for a group."""
+        """The pair by which clients are spread over buckets: `process`; for a group, (service, instance + group id)."""
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 

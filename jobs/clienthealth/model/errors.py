@@ -3,8 +3,8 @@
 HealthError
 ├── SettingsError      a setting is unknown, missing or has a wrong value
 ├── InputError         something that the user gave cannot be read
-│   ├── RecordError      a record of the topic client-health does not describe a client's state
-│   └── UnreadableError  a part of the input of diagnose cannot be read; the text gives the reason
+│   ├── RecordError      a record of the topic `client-health` does not describe a client's state
+│   └── UnreadableError  a part of the input of `diagnose` cannot be read; the text gives the reason
 ├── CatalogueError     a TOML file of this package (for example, a `mode.toml`) has a mistake
 ├── StateError         the checkpoint cannot be continued: an incompatible release or other settings wrote it
 ├── DependencyError    a program, jar or Python extra is missing; the text describes how to get it
@@ -31,7 +31,7 @@ class InputError(HealthError):
 
 
 class RecordError(InputError):
-    """A record of the topic client-health does not describe a client's state; the text gives the reason."""
+    """A record of the topic `client-health` does not describe a client's state; the text gives the reason."""
 
 
 class CatalogueError(HealthError):

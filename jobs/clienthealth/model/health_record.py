@@ -120,10 +120,10 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     """A record of the topic `client-health`, to be written. Times are in epoch milliseconds.
 
     `client`, `verdicts`  already encoded as JSON, by the functions `encoded` and `verdicts_json`
-    window_*          start and end of the judged window; for a consumer group, the window in which its lag was measured
+    `window_*`        start and end of the judged window; for a consumer group, the window in which its lag was measured
     `samples`    number of the client's samples in the window
-    `worst`      the worst status of the client's modes (function `worst`). For a group, `ok` while the lag is
-                 tolerated, else `unknown`
+    `worst`      the worst status of the client's modes (function `worst`). For a group, `ok` while the lag
+                 state is OK or IDLE, else `unknown`
     `last_seen`  time of the client's newest data
     `departed`   True if the client is gone
     `config`     the client's options

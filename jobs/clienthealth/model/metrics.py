@@ -21,7 +21,7 @@ _TABLES = table(Path(__file__).with_suffix(".toml"))
 #: dropped when read.
 CLIENT_METRICS: Mapping[str, Mapping[str, str]] = _TABLES["client"]
 TOPIC_METRICS: Mapping[str, str] = _TABLES["topic"]
-#: If a client reports a SUMMED metric only per topic, the client's value is the sum over its topics.
+#: If a client reports one of these metrics only per topic, the client's value is the sum over its topics.
 SUMMED: tuple[str, ...] = tuple(_TABLES["of_topics"]["summed"])
 #: Metrics that show a producer's undelivered records; the newest value of each is kept longer than samples.
 UNDELIVERED: tuple[str, ...] = tuple(_TABLES["of_producers"]["undelivered"])
@@ -38,7 +38,7 @@ LARGEST: Mapping[str, float] = {
     "ms": LATEST_MS,
     "ns": 2.0**63,
 }
-#: A value below LEAST counts as 0: decaying meters reach 5e-324, and divisions by such a value overflow.
+#: A value below `LEAST` counts as 0, because decaying meters reach 5e-324, and divisions by such a value overflow.
 LEAST = 1e-9
 MOST: Mapping[str, float] = {
     name: LARGEST[unit] for metrics in (*CLIENT_METRICS.values(), TOPIC_METRICS) for name, unit in metrics.items()

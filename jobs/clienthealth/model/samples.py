@@ -12,7 +12,7 @@ from clienthealth.model.metrics import CLIENT_METRICS, SUMMED, TOPIC_METRICS
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.model.values import MAX_INT, all_known, integer, number
 
-#: The node number of a bootstrap address, which may be the address of any broker.
+#: The node number of a bootstrap address. The broker's id is unknown, because any broker may have this address.
 UNNAMED = -1
 #: A node number above this limit belongs to a coordinator: the number is 2³¹ − 1 minus the broker's id.
 _COORDINATORS = 2**30
@@ -21,7 +21,7 @@ _COORDINATORS = 2**30
 def node(name: str | None) -> int | None:
     """Return the id of the broker that a node's name (`node-3`, `coordinator-3`, `3`) denotes.
 
-    Returns UNNAMED (-1) if the name has no id, and None if `name` is None.
+    Returns `UNNAMED` (-1) if the name has no id, and None if `name` is None.
     """
     if name is None:
         return None

@@ -3,8 +3,9 @@
 Clients push metrics only to brokers of Kafka 3.7 and newer that have a plugin such as ours. The Java client can push
 metrics since 3.7, and librdkafka since 2.5.
 
-librdkafka before 2.10.1 is excluded: it sends empty pushes, and brokers then close the connection. In librdkafka's
-pushes, only counters contain the time at which the push's interval began.
+librdkafka before 2.10.1 is excluded, because it sends empty pushes, and brokers then close the connection. In
+librdkafka's pushes, only counters contain the time at which the push's interval began. So the subscription for
+librdkafka also requests counters.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def takes_pushes(client: KafkaAdminClient, node: int) -> bool:
 
     Raises KafkaError if the broker does not answer.
     """
-    # The admin client assumes that all brokers support the same requests.
+    # Ask the broker itself, because the admin client assumes that all brokers support the same requests.
     answer = client._manager.run(client._manager.send, ApiVersionsRequest(version=0), node)
     return any(offered.api_key == ApiKey.PushTelemetry for offered in answer.api_keys)
 

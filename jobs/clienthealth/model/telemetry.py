@@ -116,7 +116,7 @@ class Dump(msgspec.Struct):
     """A thread dump that was found in a text.
 
     `what`        a description of the program that wrote the dump
-    `threads`     Kafka clients' threads and DestroyJavaVM, followed by threads with frames outside the JVM's classes
+    `threads`     threads of Kafka clients and `DestroyJavaVM`, then other threads with frames outside the JVM's classes
     `ts_ms`       time of the dump (epoch ms), UTC if the dump names no time zone; None if unknown
     `taken`       line numbers (from 0) of those lines of the text that belong to the dump
     `complete`    whether the dump's last line is present; None if the dump's format has no fixed last line

@@ -129,7 +129,7 @@ def epoch(value: float | None) -> int | None:
 
 
 def interval(reported_ms: float | None, usual: int) -> int:
-    """Return a client's reporting interval (ms), or `usual` if it is unknown, below 1 s or above 1 h."""
+    """Return a client's reporting interval (ms), or `usual` if the interval is unknown, below 1 s or above 1 h."""
     return int(reported_ms) if reported_ms is not None and MIN_INTERVAL_MS <= reported_ms <= MAX_INTERVAL_MS else usual
 
 

@@ -29,7 +29,7 @@ def elapsed(seconds: float) -> str:
 
 
 def moment(seconds: float | None, now: float | None = None) -> str:
-    """Format epoch seconds as date and time in UTC; UNTIMED for None, `an impossible time` if out of range.
+    """Format epoch seconds as date and time in UTC; `UNTIMED` for None, `an impossible time` if out of range.
 
     The date is left out if it is also the date of `now` (epoch seconds).
     """
@@ -44,7 +44,7 @@ def moment(seconds: float | None, now: float | None = None) -> str:
 
 
 def moment_of(ts_ms: int | None) -> str:
-    """Format epoch milliseconds as date and time in UTC; UNTIMED for None."""
+    """Format epoch milliseconds as date and time in UTC; `UNTIMED` for None."""
     return moment(None if ts_ms is None else ts_ms / 1000)
 
 

@@ -3,7 +3,8 @@
 The id is also a value of metric labels, the runbook's name, and an argument on the command line.
 
 A window is the data of one client from one span of time. A mode's gate evaluates metrics of many windows at once. The
-mode's judge examines a window that the gate suspects, and describes the evidence in words.
+mode's judge examines a window if the gate suspects it, or if the window has a thread dump or one of the mode's log
+events (`lines`, `reads`). The judge describes the evidence in words.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Gate(Generic[T]):
     def reasons(self, w: Windows, thresholds: T) -> Texts:
         """Return one text per window: why metrics do not suffice for a verdict; '' if metrics suffice.
 
-        A window with too few samples has the text FEW.
+        A window with fewer than `MIN_READINGS` samples has the text `FEW`.
         """
 
         def made() -> Texts:
@@ -103,8 +104,7 @@ class FailureMode(Facts, Generic[T]):
     `judge`         returns the verdict on a window
     `lines`         the log events that show the beginning or the end of the failure
     `doubt`         returns why a post-mortem cannot rule the mode out; '' if the mode is ruled out
-    `worth_a_dump`  yields reasons to take a thread dump: symptoms in a client's last two samples that do not show their
-                    cause
+    `worth_a_dump`  yields reasons to take a thread dump, if a client's last two samples show symptoms but not the cause
     `explicable`    returns True if a failure of another mode may be the cause of this mode's verdict
 
     `reads` has the log events that the judge uses, including events of other modes.
@@ -162,7 +162,7 @@ class FailureMode(Facts, Generic[T]):
 class LiveMode(FailureMode[T]):
     """A mode that is judged while the client still reports.
 
-    `gate`       conditions on metrics; a window that meets them goes to the judge
+    `gate`       conditions on metrics, which decide whether the judge must examine a window
     `recovered`  returns True if the newest window shows that the fault is over. Without `recovered`, the fault is over
                  as soon as a window has no evidence of it
     `silence`    returns the verdict on a client that sends no more samples; None without evidence. Without `silence`,
@@ -236,7 +236,7 @@ def modes() -> Mapping[str, Mode]:
 
 @cache
 def catalogue() -> Catalogue:
-    """Return all log events: of failure modes, of known issues, and of lines that state a client's version or options.
+    """Return all log events: those of failure modes, those of known issues, and those of `self_descriptions.py`.
 
     Raises CatalogueError if the key `suspects` of a log event contains a mode or a cause that does not exist.
     """

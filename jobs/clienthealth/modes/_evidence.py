@@ -32,7 +32,7 @@ from clienthealth.read.logs.wordings import Meaning
 
 #: Effects of a failure are counted in time slots of this length (ms).
 SLOT_MS = 30_000
-#: Log lines at most this time (ms) apart count as one occurrence: one exception may be logged twice.
+#: Log lines at most this time (ms) apart count as one occurrence, because one exception may be logged twice.
 SAME_MOMENT_MS = 1000
 #: A metadata-age above NEVER_SECONDS is the time since 1970, which means that metadata never came.
 NEVER_SECONDS = 1e8
@@ -42,7 +42,7 @@ NEVER_SECONDS = 1e8
 class Circumstance:
     """A condition that excludes an innocent explanation of a fact.
 
-    `holds`  True or False if data shows the condition or its opposite; None if no data decides
+    `holds`  True if data shows the condition, False if data shows the opposite, None if no data decides
     `text`   a clause: why the condition holds or does not hold, or what is unknown
     `name`   the id of the circumstance; '' without an id
     """
@@ -180,7 +180,7 @@ def counted(window: ClientWindow, name: str, kind: EvidenceKind, happened: Happe
 
 
 def number_of(*happened: Happened) -> int | None:
-    """Return the largest total of several sources that count the same occurrences; None if every total is 0."""
+    """Return the largest total of several counts of the same occurrences; None if every total is 0."""
     return round(max(sum(so_many for _, so_many in of_kind) for of_kind in happened)) or None
 
 
@@ -190,7 +190,7 @@ def reported(readings: Sequence[Reading], name: str) -> list[tuple[int, float]]:
 
 
 def increases(window: ClientWindow, name: str, first_row: int = 0) -> Happened:
-    """Return (later sample's epoch ms, amount) for each rise of a counter between two samples.
+    """Return (epoch ms of the later sample, amount) for each rise of a counter between two samples.
 
     `first_row`: index of the first sample that is used.
     """

@@ -27,8 +27,8 @@ def is_network_thread(thread: Thread) -> bool:
 def on_io_thread(event: LogEvent) -> bool:
     """Return True if the line's thread name or logger shows that a producer's I/O thread logged the line.
 
-    The end of the thread's name suffices, because some log layouts cut off the beginning. `kafka.future` is
-    kafka-python's logger for errors of callbacks.
+    The end of the thread's name suffices, because some log layouts cut off the beginning. kafka-python runs callbacks
+    on the I/O thread, and its logger `kafka.future` logs the callbacks' errors.
     """
     before, separator, _ = (event.thread or "").partition("| ")
     return event.logger == "kafka.future" or (bool(separator) and f"{NETWORK_THREAD} ".endswith(before))
@@ -37,8 +37,8 @@ def on_io_thread(event: LogEvent) -> bool:
 def is_own(window: ClientWindow, thread: Thread) -> bool:
     """Return True if the thread is this client's I/O thread.
 
-    A thread without a client id in its name always matches. If the client has no id but reports metrics, any producer's
-    I/O thread matches.
+    An I/O thread without a client id in its name always matches. If the client has no id but reports metrics, any
+    producer's I/O thread matches.
     """
     owner = thread.name.partition(" | ")[2]
     named = owner == window.client.client_id or not owner or (not window.client.client_id and bool(window.readings))
@@ -104,9 +104,9 @@ def places(dumps: Iterable[ThreadDump]) -> Set[tuple[str, tuple[str, ...]]]:
 
 
 def where_they_were(window: ClientWindow) -> bool:
-    """Return True if each application thread in the window's dumps has the same frames as in an earlier dump.
+    """Return True if each application thread in the window's dumps has the same frames as in a dump before the window.
 
-    Ignore idle threads and threads inside the client. Return False if no other thread is in the dumps.
+    Idle threads and threads inside the client are ignored. Returns False if the window's dumps show only such threads.
     """
     before = places(window.earlier_dumps)
     since = [thread for dump in window.dumps for thread in dump.others if in_foreign_code(thread)]

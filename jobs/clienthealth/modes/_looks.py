@@ -18,7 +18,7 @@ from clienthealth.modes._polls import longest_between, seconds_since
 
 NOTHING = "there are no metrics and no thread dump"
 UNMEASURED = "no thread dump or log line rules this failure out, and the metrics are too few or end too early"
-#: Maximum age (ms) of a dump that proves a client healthy.
+#: A dump proves a client healthy only if it is at most this time (ms) older than the newest data of the process.
 FRESH_MS = 60_000
 
 
@@ -42,8 +42,8 @@ class Look:
     def twice(self, dumps: Sequence[ThreadDump], what: str) -> str:
         """Return why the dumps do not prove that the client is healthy; '' if they prove it.
 
-        Two dumps must be at least APART_MS (9 s) apart, and the later one at most FRESH_MS (a minute) old. `what`: a
-        clause on what the dumps show, or why there is no dump.
+        Two dumps must be at least APART_MS (9 s) apart. The later dump must be at most FRESH_MS (a minute) older than
+        the newest data. `what`: a clause on what the dumps show, or why there is no dump.
         """
         if not dumps:
             return what
@@ -62,7 +62,7 @@ def unmeasured(look: Look) -> str:
 
 
 def unpolled(look: Look) -> str:
-    """Return the sign that a consumer may have stopped polling before its last sample; '' without this sign."""
+    """Return why a consumer may have stopped polling before its last sample; '' if metrics do not suggest this."""
     window = look.window
     if window.client.kind != "consumer" or not window.readings:
         return ""

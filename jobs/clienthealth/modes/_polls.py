@@ -23,8 +23,8 @@ from clienthealth.model.wording import count_of, elapsed, listing
 from clienthealth.modes._evidence import Fact, increases, reported, version
 
 CLOSES = "terminating"
-#: Java clients before this version may never push again after their connection broke during a push (KAFKA-19747;
-#: measured with 3.9.2).
+#: Java clients before this version may never push metrics again after their connection broke during a push
+#: (KAFKA-19747; measured with 3.9.2).
 PUSHES_ON_SINCE = (4, 1, 2)
 #: Without a poll() between two samples, the client spends less than WAITING_SHARE of the time in the selector, and
 #: calls select() at most MOST_SELECTS times per second. In measurements without a poll(), clients spent at most 0.02 %
@@ -33,7 +33,7 @@ PUSHES_ON_SINCE = (4, 1, 2)
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
 #: Maximum time (s) between heartbeats of a client that knows its coordinator; 3 to 5 s are usual.
 HEARTBEAT_SECONDS = 8.0
-#: A partition with at least BEHIND unread records is behind. With at most LEVEL, the partition has caught up.
+#: A partition with at least `BEHIND` unread records is behind. A partition with at most `LEVEL` has caught up.
 BEHIND, LEVEL = 1_000, 10
 APART = f"at least {BEHIND:,} unread records per partition, but other partitions of the topic have almost none"
 
@@ -162,7 +162,7 @@ def pushes(window: ClientWindow) -> bool:
 
 
 def pushes_on(window: ClientWindow) -> bool:
-    """Return True if this version of the Java client pushes again after its connection broke."""
+    """Return True if this version of the Java client pushes metrics again after its connection broke during a push."""
     return (version(window) or (0,)) >= PUSHES_ON_SINCE
 
 
@@ -201,9 +201,9 @@ def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
 
     `readings`: samples of one group, in order of time. A fact is about a partition with an owner and with the same
     committed offset in the first and the last sample. One of these conditions must also be met:
-    - Records arrive.
-    - The partition is behind, with at least BEHIND unread records. Of the topic's partitions that are behind or have
-      caught up (at most LEVEL unread records), at least half have caught up. If fewer have caught up, the whole group
+    - New records arrived, and the partition had unread records already at the first sample.
+    - The partition is behind, with at least `BEHIND` unread records. Of the topic's partitions that are behind or have
+      caught up (at most `LEVEL` unread records), at least half have caught up. If fewer have caught up, the whole group
       may only be slow.
     """
     last, first = readings[-1], {(p.topic, p.partition): p for p in readings[0].partitions}

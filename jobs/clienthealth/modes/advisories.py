@@ -1,4 +1,4 @@
-"""Known bugs of client libraries that cause a failure mode or look like one, from `advisories.toml`.
+"""Find the known bugs of a client library's version in `advisories.toml`.
 
 A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) contains unknown patches, so it counts as having all fixes of its minor
 version.

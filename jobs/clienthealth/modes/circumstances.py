@@ -19,7 +19,7 @@ from clienthealth.modes._io_thread import in_foreign_code, on_io_thread
 from clienthealth.modes._looks import TwoReadings
 from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 
-#: After an outage, a client repeats a lost request within this time (ms): by default, request.timeout.ms is 30 s.
+#: After an outage, a client repeats a lost request within this time (ms). By default, request.timeout.ms is 30 s.
 SETTLES_MS = LEAD_MS
 #: A broker's answer counts as current for this time (ms). Heartbeats come every 3 to 5 s.
 FRESH_MS = 15_000
@@ -31,12 +31,12 @@ _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".Future
 STANDS_MS = 10_000
 
 
-#: The last READINGS samples are regular if their longest interval is at most UNEVEN times their shortest interval.
+#: The last `READINGS` samples are regular if their longest interval is at most `UNEVEN` × their shortest interval.
 READINGS, UNEVEN = 4, 3
 
 
 class _Sign(NamedTuple):
-    """Evidence from `since_ms` to `ts_ms` (epoch ms). `served`: True if brokers served the client, False if not."""
+    """Evidence on whether brokers served the client (`served`) from `since_ms` to `ts_ms` (epoch ms)."""
 
     since_ms: int
     ts_ms: int
@@ -66,15 +66,15 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
     if not reaches_back or not answered:
         return Circumstance(None, UNANSWERED, name)
     nearest = min(answered, key=abs) / 1000
-    moment = f"{elapsed(abs(nearest))} {'before' if nearest < 0 else 'after'}" if nearest else "at that moment"
-    return Circumstance(True, f"its brokers answered {moment}", name)
+    gap = f"{elapsed(abs(nearest))} {'before' if nearest < 0 else 'after'}" if nearest else "at"
+    return Circumstance(True, f"its brokers answered {gap} that moment", name)
 
 
 def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that the client's process ran around the time `at_ms`, neither frozen nor in a garbage collection.
 
     The process ran if a thread dump was taken at most SETTLES_MS (30 s) before or after `at_ms`, or if the last
-    READINGS (four) samples up to `at_ms` came regularly. Otherwise the circumstance is unknown.
+    four samples (`READINGS`) up to `at_ms` came at regular intervals. Otherwise the circumstance is unknown.
     """
     if any(abs(dump.ts_ms - at_ms) <= SETTLES_MS for dump in window.dumps):
         return Circumstance(True, "a thread dump of the process was taken", "process-runs")
@@ -103,9 +103,8 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that brokers answered the client around a time that may be before all samples of the client.
 
-    If `at_ms` is inside the window, `coordinator_answers` decides. For an earlier time, the circumstance is unknown
-    if dumps prove that no thread was inside the client. If dumps do not prove that no thread was inside the client, the
-    circumstance does not hold.
+    If `at_ms` is inside the window, `coordinator_answers` decides. For an earlier time, dumps decide: the
+    circumstance is unknown if dumps prove that all threads were outside the client, else it does not hold.
     """
     known = window.known_readings
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:
@@ -122,7 +121,7 @@ def _stays_outside(window: ClientWindow) -> bool:
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
-    """Return a circumstance that does not hold if brokers were away at the times of all `lines`; else return None.
+    """Return a circumstance that does not hold if brokers were away at the time of each line; else return None.
 
     The circumstance is the result of `coordinator_answers` for the last line.
     """

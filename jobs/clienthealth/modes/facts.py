@@ -39,7 +39,7 @@ class Alerting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hold: Annotated[str, msgspec.Meta(pattern=r"^(?:[1-9]\d*[smhd])?$")] = ""
 
 
-#: The alerts of a mode without `confirmed` and `suspected` in its `mode.toml`.
+#: Defaults of a mode's alerts: `PAGE` for a confirmed failure, `TICKET` for a suspected failure.
 PAGE, TICKET = Alerting("critical"), Alerting("warning", "2m")
 
 
@@ -47,14 +47,15 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One of the possible causes of a failure.
 
     `sentence`  a sentence on why the failure happens; values of the verdict's detail replace the names in braces
-    `vague`     a text that replaces `sentence` if the verdict's detail lacks a name in `sentence`
+    `vague`     a text that replaces `sentence` if the verdict's detail has no value for a name in braces
     `id`        the value of the verdict's `detail.cause`; '' if the mode has only one cause
-    `title`     a text that replaces the mode's title if that is wrong for this cause
-    `summary`   a text that replaces the mode's summary if that is wrong for this cause
+    `title`     a text that replaces the mode's title if the mode's title is wrong for this cause
+    `summary`   a text that replaces the mode's summary if the mode's summary is wrong for this cause
     `advice`    a text that replaces the mode's action. Values of the detail replace names in braces; a name without a
                 value appears in capitals
     `lasts`     True if the remedy does not work at once, so that the mode's `until_then` is added to the advice
-    `assumed`   True if a verdict names this cause without evidence, so that a cause found in another window replaces it
+    `assumed`   True if a verdict names this cause without evidence, so that a cause found in another window replaces
+                this cause
     `again`     the id of the cause that replaces this cause if the failure happened several times (a number in
                 `Verdict.counts` exceeds 1)
     `timeless`  True if lines without a time can prove this cause, whatever `needs_times` of the mode says
@@ -123,13 +124,13 @@ class _Filled(dict[str, Any]):
 
 
 def of_library(texts: Mapping[str, str], library: str) -> str:
-    """Return the first value in `texts` with a key that is part of the library's name (lower case), or ''."""
+    """Return the text of the first key that is part of the library's name in lower case; '' if there is none."""
     return next((text for part, text in texts.items() if part in library.lower()), "")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """The keys of `mode.toml` except thresholds and lines.
+    """The keys of `mode.toml` except `thresholds`, `lines` and `lines_of_others`.
 
     `title`        the failure in a few words, for headings
     `summary`      one sentence: what is wrong with the client (the alert's summary)
@@ -137,13 +138,13 @@ class Facts:
     `impact`       one sentence: what the failure costs
     `first`        one sentence: what to do before `action`, because `action` destroys evidence; '' for nothing
     `action`       one sentence: what to do now
-    `caution`      what to do instead while the failure is only suspected, if the action is irreversible
+    `caution`      what to do instead of an irreversible `action` while the failure is only suspected; '' for nothing
     `kinds`        the kinds of client that can have the failure; other kinds are not judged
     `evidence`     the kinds of evidence that can show the failure
     `background`   how the failure comes about, what proves it, and known gaps of the rules; printed by `explain`
     `causes`       a `Cause` for each possible cause; the verdict has the id of one cause in `detail.cause`
     `until_then`   advice for the time until `action` has taken effect: maps a part of a library's name to a sentence
-    `loses`        True if the failure implies lost records, and `detail.lost_records` is [minimum, maximum]
+    `loses`        True if the failure implies lost records; `detail.lost_records` is then [minimum, maximum]
     `sums`         the names in `detail` to sum over the whole incident (`Verdict.counts`). Each sum is a lower bound
     `peaks`        the names in `detail` for which the incident shows the maximum over its windows
     `momentary`    the names in `detail` that are shown only while the newest window has them
@@ -231,7 +232,7 @@ class ModeFile:
     def facts(self, thresholds: Limits) -> dict[str, Any]:
         """Return the content of `mode.toml` and the thresholds as fields of a FailureMode.
 
-        Call this method after all calls of `reads`: the result contains their log events.
+        Call this method after all calls of `reads`, because the result contains the log events that `reads` returned.
         """
         lines = (*self.lines.values(), *map(self._line, self._others))
         return {**vars(self._facts), "id": self.id, "lines": lines, "reads": (*self._reads,), "thresholds": thresholds}

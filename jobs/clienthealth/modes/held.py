@@ -63,7 +63,7 @@ def held(
     are in order of time.
 
     `where`    a function that returns where a thread is in a dump; None to leave the thread out
-    `threads`  a function that returns the threads of a dump to examine
+    `threads`  a function that returns the threads to examine in a dump
     `stays`    a function that returns False if the thread's CPU time, or data besides the dumps, shows that the thread
                moved between the dumps
     """

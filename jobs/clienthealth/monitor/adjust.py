@@ -185,7 +185,10 @@ def repeats(w: Windows) -> Bools:
 
 @_adjustment("window", "If a collector re-sends the last sample of a gone client, this client would look stuck.")
 def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
-    """Judge a window of repeated samples by its log alone. Runs first: later adjustments use the verdict by the log."""
+    """Judge a window of repeated samples by its log alone.
+
+    Runs first, because later adjustments use the verdict by the log.
+    """
     mode, window = context.mode, context.window
     if mode is None or window is None or mode.absence or not repeats(window.table)[0]:
         return verdict

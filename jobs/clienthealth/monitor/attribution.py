@@ -42,7 +42,7 @@ AROUND_MS = 35_000
 #: A consumer polls in time if polls are less than AWAY_SECONDS, or less than half of max.poll.interval.ms, apart.
 AWAY_SECONDS = 5.0
 #: The only library with metrics that count the errors in the library's log lines.
-COUNTS = "java"
+COUNTING_LIBRARY = "java"
 
 #: If all libraries of a process match _NO_JVM, log lines that match _OF_JVM are from another program.
 _NO_JVM = re.compile(r"rdkafka|kafka-python|aiokafka", re.ASCII)
@@ -164,8 +164,8 @@ class ProcessLog:
     def about(self, client: Client) -> WindowLog:
         """Return the events about a client, and the dumps of its process.
 
-        An event is about the client if it names the client, or if it names no client. Other processes' data is left
-        out.
+        An event is about the client if it names the client, or if it names no client and may come from the client.
+        Other processes' data is left out.
         """
         begun = min((life.first_ms for life in self.lives if life.client.identity == client.identity), default=0.0)
         earlier = self._about((entry for entry in self.earlier if entry.ts_ms > begun - BEFORE_MS), client).dumps
@@ -374,7 +374,8 @@ def contradicted(
     def place(event: LogEvent) -> tuple[str, object]:
         return event.signature, (event.client_id is None and event.thread) or event.ts_ms
 
-    refuted = {place(event) for event in events if client.library == COUNTS and _refuted(event, known, config)}
+    counted = client.library == COUNTING_LIBRARY
+    refuted = {place(event) for event in events if counted and _refuted(event, known, config)}
     return tuple(event for event in events if place(event) in refuted)
 
 
@@ -389,7 +390,7 @@ def _refuted(event: LogEvent, known: Known, config: Mapping[str, str]) -> bool:
     if meaning.halted:
         return len(after) > 1 and bool(after[-1] > after[0])
     before = values[: np.searchsorted(times, ts_ms - LOGGED_MS, "right")]
-    # If the counter that the log event names did not rise, the line is wrong. Counters begin at 0.
+    # If the counter of this error did not rise, the line is wrong. Without an earlier sample, the counter was 0.
     return bool(len(after)) and bool(after[0] == (before[-1] if len(before) else 0.0))
 
 

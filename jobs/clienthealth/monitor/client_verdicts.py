@@ -189,8 +189,8 @@ def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -
 def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
     """Return the log entries that stop waiting in this step, because no further sample arrived.
 
-    An entry waits for a sample for at most LONGEST_MS (30 s): a failed client may log, exit, and send no further
-    sample. `before_ms`: the watermark of the previous step.
+    An entry waits for a sample for at most LONGEST_MS (30 s), because a failed client may log, exit, and send no
+    further sample. `before_ms`: the watermark of the previous step.
     """
     clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, dict[int, LogEntry]()
     # If a line was written before `earliest` (by the client's clock), a later sample has arrived.
@@ -410,8 +410,8 @@ class _Judgement:
         for start in sorted(window_starts((entry.ts_ms for entry in new), slide, length)):
             inside = log.within(start, start + length)
             for client in inside.unreporting_clients():
-                # A window may have no data about the client: a line without a client id is not attributed to one of
-                # several clients.
+                # A window may have no data about the client, because a line without a client id is not attributed to
+                # one of several clients.
                 if any((about := inside.about(client))[:2]):
                     windows[client].append(self.bucket.window(client, None, Span(start, start + length), about))
         for client, of_client in windows.items():
@@ -452,12 +452,12 @@ def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]
     """Yield (end of the window, verdicts) for the windows of one client (`judged`), in order of time.
 
     Each verdict is merged with the verdict on the previous window, because windows overlap. If there are several
-    windows, nothing is yielded for the first.
+    windows, nothing is yielded for the first, which only serves as the previous window of the second.
     """
     for at in range(min(1, len(judged) - 1), len(judged)):
         last, by_mode = judged[at], defaultdict[str, list[Verdict]](list)
         for window in judged[max(0, at - 1) : at + 1]:
-            # The client was silent between windows that do not overlap.
+            # Merge only windows that overlap. If they do not overlap, the client was silent between them.
             if window.end > last.start:
                 for of_window in window.verdicts:
                     by_mode[of_window.mode].append(of_window)

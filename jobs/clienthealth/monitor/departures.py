@@ -2,7 +2,8 @@
 
 A client has departed after three reporting intervals without data (at least `[absence] min_gap_seconds`), plus
 `[absence] watermark_seconds`. The client's open incidents stay until data shows that it recovered or ended, at most for
-`[absence] shown_seconds`. Missing data proves nothing: a process may hang, or its metrics agent may fail.
+`[absence] shown_seconds`. Missing data does not prove that a client ended, because a process may hang, or its metrics
+agent may fail.
 """
 
 from __future__ import annotations

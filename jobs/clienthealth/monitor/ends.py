@@ -47,7 +47,7 @@ def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...
     since = max([silent.last_ms, *ends]) + OVERDUE * silent.every_ms
     later = [entry for entry in bucket.log_entries[client.process] if entry.ts_ms > since]
     if ends:
-        # A process may still log after its client's end, but not with the client's id.
+        # A process may log after its client's end, so only lines with the client's id show that the client still runs.
         later = [entry for entry in later if entry.event is not None and entry.event.client_id == client.client_id]
     return logs, [entry for entry in later if _goes_on(bucket, entry, silent)]
 
@@ -114,9 +114,10 @@ def _of_its_end(
 def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> bool:
     """Return True if a client without data is known to have ended.
 
-    The end is proved by a log line about the client's close or kill, or by a later client of the same name on the host.
-    `departed_ms`: time of the last sample. `alone`: False if another client of the same name was on the host. If
-    `alone` is False, only a log line with the client's instance proves the end.
+    The end is proved by a log line about the client's close or kill, or by another client of the same name on the host
+    that sent its first sample after the client's last sample. `departed_ms`: time of the client's last sample. `alone`:
+    False if another client of the same name was on the host at this time. If `alone` is False, only a log line with the
+    client's instance proves the end.
     """
     others = [life for life in bucket.lives[client.process] if life.client.instance != client.instance]
     foreign = {life.client.instance for life in others}
@@ -200,8 +201,8 @@ def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> t
     """Return a sign of life for a client that stopped pushing: a push of another client at the same address.
 
     A push does not name its process. But if the process had ended, all clients of the process would have stopped. So
-    every other client at the address must still push. No sign is returned if another client at the address is new, or
-    has the silent client's id, because such a client may belong to another process.
+    a sign is returned only if every other client at the address still pushes. No sign is returned if another client at
+    the address is new, or has the silent client's id, because such a client may belong to another process.
     """
     state, clients = bucket.state, bucket.state.clients
     client, last = state.all_clients[number], int(clients.last[number])

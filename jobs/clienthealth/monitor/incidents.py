@@ -89,9 +89,10 @@ def change_row(change: Transition, observed_ms: int) -> bytes:
 class Incidents:
     """The open incidents, by client key and mode.
 
-    An open incident never returns from confirmed to suspected, because later windows may lack the confirming dump.
-    An incident closes on evidence of recovery or of the client's end, or some time after the client's last data. If
-    only missing data showed the fault, the incident is withdrawn when the client reports again.
+    An open incident never returns from confirmed to suspected, because windows after the confirmation may lack the
+    evidence that confirmed the incident, such as a thread dump. An incident closes on evidence of recovery or of the
+    client's end, or some time after the client's last data. If only missing data showed the fault, the incident is
+    withdrawn when the client reports again.
     """
 
     def __init__(self, opened: Iterable[OpenIncident] = ()) -> None:
@@ -125,7 +126,8 @@ class Incidents:
     ) -> list[Transition]:
         """Update a client's incidents from the verdicts on windows that end at `end_ms`. Return the changes.
 
-        `recovered`: returns True if the fault of a mode is over; by default, a later `ok` verdict ends the fault.
+        `recovered`: returns True if the fault of a mode is over; by default, the fault is over if a verdict is `ok` and
+        its window ends after the last window that showed the fault.
         `offset_ms`: watermark minus the client's own clock.
         """
         changes = []

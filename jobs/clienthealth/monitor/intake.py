@@ -4,7 +4,7 @@ Beyond a limit, new clients are left out and counted. A client that has reported
 so a batch adds only a limited number of such clients.
 
 Log lines wait for metrics of the same time, because logs may be read minutes ahead of metrics. Ended clients are
-remembered, so that a second copy of old data, from a collector, does not bring them back.
+remembered, so that they do not come back if a collector sends their old data a second time.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbers) -> tuple[list[Chunk], int]:
-    """Drop copies of ended clients' data that a collector has sent a second time.
+    """Drop data of ended clients that a collector has sent a second time.
 
-    Data of an ended client counts as a copy if the data has no sample after the client's end.
+    Data of an ended client counts as sent a second time if the data has no sample after the client's end.
 
     Returns the remaining chunks, and the number of dropped samples. `numbers`: maps the identity of each reporting
     client to the client's position in `state.all_clients`.
@@ -102,10 +102,11 @@ def due(
 ) -> list[LogEntry]:
     """Return the log entries that can be judged now.
 
-    Entries that cannot be judged yet wait in `state.waiting`, at most ten minutes. An entry shows a backlog if it is
-    more than a minute later than both the watermark and its process's newest sample. If an entry shows a backlog, all
-    entries of its process that are later than the watermark and the process's newest sample wait. `readings_arrived`:
-    True if the batch contains metrics; otherwise no entry waits.
+    Entries that cannot be judged yet wait in `state.waiting`, at most ten minutes. An entry shows a backlog of metrics
+    if it is more than a minute later than both the watermark and its process's newest sample. Then all entries of the
+    process that are later than both times wait. Entries of a process do not wait if the process has logged before and
+    has no reporting clients. Entries later than `now_ms` never wait. `readings_arrived`: True if the batch
+    contains metrics; otherwise no entry waits.
     """
     every = [*state.waiting, *entries]
     state.waiting = []
@@ -274,7 +275,7 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
 def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
     """Update `state.idle_ms`, the time (ms) without input, and return its old value; return 0 if input has arrived.
 
-    A step adds at most AWAKE_MS (20 s) to the time without input: during a longer pause, the machine was asleep.
+    A step adds at most AWAKE_MS (20 s) to the time without input, because in a longer pause the machine was asleep.
     """
     passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
     before, state.stepped_ms = state.idle_ms, now_ms

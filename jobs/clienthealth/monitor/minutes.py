@@ -1,7 +1,7 @@
 """Make the rows of the history's table `minutes`: one row per client and minute.
 
-A minute's row is final: it is written when the minute's windows have closed, or when the client has departed. The
-row's failures are the incidents that were open during the minute.
+A minute's row is final, because it is written only when the minute's windows have closed or the client has departed.
+The row's failures are the incidents that were open during the minute.
 """
 
 from __future__ import annotations

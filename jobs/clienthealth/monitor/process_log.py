@@ -26,8 +26,8 @@ from clienthealth.settings import MonitorSettings
 #: still reports or logs.
 LIFECYCLE_MS = 900_000
 EARLIER_DUMPS = 4
-#: Number of newest lines that are kept, besides the oldest line, for each client id and log pattern. Several clients
-#: may share an id.
+#: Number of newest lines that are kept, besides the oldest line, for each client id and log pattern. More than one line
+#: is needed, because several clients may share an id.
 LAST_KEPT = 16
 #: A client's sample is overdue after OVERDUE reporting intervals. A process that logs while its client's sample is
 #: overdue still runs.

@@ -131,8 +131,8 @@ def keys(readings: Readings) -> Ints:
 def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Readings, Parts]:
     """Sort samples by client and time.
 
-    Samples of one client with equal times are merged: some formats have one metric per record. Values per topic are
-    sorted and merged by sample, topic name, partition and thread.
+    Samples of one client with equal times are merged, because some formats have one metric per record. Values
+    per topic are sorted and merged by sample, topic name, partition and thread.
     """
     key = keys(readings)
     order = np.argsort(key, kind="stable")

@@ -1,8 +1,8 @@
 """Decide when an incident is over.
 
 If the client reports, `LiveMode.recovered` or the absence of symptoms decides. If the client does not report, an
-incident closes when data proves that the client ended, or a fixed time after the client's last data:
-`[absence] shown_seconds`, or GONE_MS if the client never reported or the mode has `logs_on`.
+incident closes when data proves that the client ended, or a fixed time after the client's last data. This time is
+`[absence] shown_seconds`, but GONE_MS for a client that never reported, and for a mode with `Facts.logs_on`.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ from clienthealth.monitor.state import BucketState
 
 #: A client that has reported for less than NEW_MS is new. Only a new client can continue another client.
 NEW_MS = 120_000
-#: FASTER: limit for the growth rate of counters in the gap between old and new samples, as a multiple of the rate
+#: `FASTER`: limit for the growth rate of counters in the gap between old and new samples, as a multiple of the rate
 #: before the gap.
-#: LONGER: minimum time for which the old client must have reported, as a multiple of the gap's duration.
+#: `LONGER`: minimum time for which the old client must have reported, as a multiple of the gap's duration.
 FASTER, LONGER = 3.0, 3.0
 
 

@@ -27,7 +27,7 @@ K = TypeVar("K", bound=tuple[Any, ...])
 V = TypeVar("V")
 #: A process: (service, host), shared by all instances on the host.
 ProcessKey = tuple[str, str]
-#: ClientKey: service, host, instance, client id, kind. RunKey: the fields of ClientKey, and the id of a known issue.
+#: `ClientKey`: service, host, instance, client id, kind. `RunKey`: the same five names, and the id of a known issue.
 ClientKey = tuple[str, str, str, str, str]
 RunKey = tuple[str, str, str, str, str, str]
 
@@ -36,7 +36,7 @@ _MAGIC = b"KCH"
 
 
 def mark(names: Iterable[str]) -> tuple[int]:
-    """Return a tuple with the 32-bit hash of `names`, which identify a client.
+    """Return a tuple with the 32-bit hash of `names`, which identify a client or a process.
 
     At the default limits, fewer than one client in 20,000 shares its hash with another.
     """
@@ -47,7 +47,7 @@ def mark(names: Iterable[str]) -> tuple[int]:
 class Clients(Table):
     """The clients that report, one row each.
 
-    `values`: the newest known values of the metrics UNDELIVERED.
+    `values`: the newest known values of the metrics in `UNDELIVERED`.
 
     `first`         time of the client's first sample (its own clock, epoch ms)
     `last`          time of the client's newest sample (its own clock, epoch ms)

@@ -120,7 +120,7 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     state.over.evict(now_ms, 900_000)
     state.gone.evict(now_ms, 900_000)
     state.groups.evict(now_ms, 1000 * settings.lag.window_seconds)
-    # Drop a gap in the data of all clients when every client has sent data after it.
+    # Drop a gap in the data of all clients when every client has sent data after the gap.
     state.shared.evict(int(state.clients.last_seen.min(initial=now_ms)), 0)
     state.reported_once.evict(now_ms, limit=intake.share(intake.REPORTED_ONCE, settings.monitor))
     state.ended.evict(now_ms, limit=clients)

@@ -15,8 +15,8 @@ from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceK
 from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
 from clienthealth.monitor.adjust import BY_NAME, REPEATS, Context, adjust, repeats
 
-#: `Count.slots` keeps only the KEPT_SLOTS newest half minutes. By default, all windows are shorter than KEPT_SLOTS half
-#: minutes.
+#: `Count.slots` keeps only the KEPT_SLOTS newest half minutes. With the default settings, every window is shorter than
+#: KEPT_SLOTS half minutes.
 KEPT_SLOTS = 64
 Overrides = Mapping[str, Mapping[str, float]]
 NOTHING_MORE = Context()

@@ -47,8 +47,8 @@ class Answers:
     `token_url`, `scope`      OAUTHBEARER: URL that issues tokens (file:///… for a token in a file), scope of the tokens
     `keytab`                  GSSAPI: path of the keytab; '' for the ticket cache
     `ca_file`, `client_file`  the brokers' CA; the client's key and certificate (each file is PEM or has a type in
-                              STORES)
-    `store_password`          password of ca_file and client_file if their type is in STORES
+                              `STORES`)
+    `store_password`          password of `ca_file` and `client_file` if their type is in `STORES`
     `state`                   folder or URL for checkpoints, history and reviews; '': the current folder
     """
 
@@ -194,7 +194,7 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
         with closing(_admin(settings)) as client:
             present = subscriptions(client)
     except KafkaError as error:
-        # A user who may not see subscriptions may not create them either.
+        # Report all as missing: a user who may not see subscriptions may not create them either.
         return [*wanted], f"This user may not see subscriptions ({type(error).__name__})."
     if present is None:
         return [], "The brokers are older than 3.7: clients cannot push their metrics through these brokers."

@@ -32,7 +32,7 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 #: After these errors the caller needs a new client: a client of kafka-python looks up each coordinator only once.
-_OF_ALL = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError, RequestTimedOutError)
+_RECONNECT = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError, RequestTimedOutError)
 _UNKNOWN_TOPIC = 3
 #: If a partition of this topic has no leader, brokers do not list the groups that the partition stores.
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -154,7 +154,7 @@ def ask_in_chunks(
         try:
             return dict(ask(chunk))
         except (KafkaError, OSError) as error:
-            whole = isinstance(error, _OF_ALL) or not isinstance(error, BrokerResponseError)
+            whole = isinstance(error, _RECONNECT) or not isinstance(error, BrokerResponseError)
             if whole or len(chunk) == 1:
                 reconnect.append(whole)
                 failed.update(dict.fromkeys(chunk, error_text(error)))

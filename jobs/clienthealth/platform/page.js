@@ -47,7 +47,7 @@
     const text = document.getElementById(name);
     if (navigator.clipboard) await navigator.clipboard.writeText(text.textContent);
     else {
-      // Browsers provide navigator.clipboard only on pages served over HTTPS.
+      // Browsers provide navigator.clipboard only on pages from HTTPS servers or from localhost.
       getSelection().selectAllChildren(text);
       document.execCommand("copy");
     }

@@ -17,8 +17,8 @@ HIDDEN = "(hidden)"
 SECRET = r"(?i)passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key|\.key$"
 
 _SECRET = re.compile(SECRET)
-#: Group 1 of _USER and _GIVEN is the text that `redacted` keeps.
 _PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
+#: Group 1 of `_USER` and of `_GIVEN` is the text that `redacted` keeps.
 _USER = re.compile(r"(://)[^/?#\s'\"]*@")
 _NAME = r"(?:passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key)[\w.-]{0,80}"
 _GIVEN = re.compile(rf"((?i:{_NAME})[\"']?\s*(?:=|:\s)\s*)(\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|[^\s\"',;&)}}\]]+)")

@@ -18,6 +18,7 @@ def stop_event() -> threading.Event:
 def set_by_signal(event: threading.Event) -> None:
     """Set an event from a signal handler, in a new thread.
 
-    `Event.set` takes a lock, for which the handler of a second signal would wait for ever.
+    `Event.set` takes a lock. If a second signal interrupted `Event.set` in the same thread, the second handler would
+    wait for this lock for ever.
     """
     _thread.start_new_thread(event.set, ())

@@ -34,8 +34,8 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-#: MAX_ANSWERS: maximum number of requests at a time. Probes are not counted.
 MAX_CONNECTIONS = 128
+#: Maximum number of requests that are answered at the same time. Probes are not counted.
 MAX_ANSWERS = 32
 RETRY_AFTER_SECONDS = 5
 REQUEST_SECONDS = 15.0

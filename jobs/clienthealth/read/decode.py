@@ -1,17 +1,18 @@
 """Decode an input record into client snapshots or log lines, and give reject reasons for unusable parts.
 
-Only errors about the schema registry are raised: ServiceError, DependencyError (no fastavro) and SettingsError.
+Only errors about the schema registry are raised: ServiceError, DependencyError (fastavro is not installed) and
+SettingsError.
 
 Reject reasons (`Decoded.errors`), sometimes followed by ": detail":
 
 `empty`              no value (a tombstone), or blanks only
 `oversized`          a record larger than `monitor.max_record_bytes`, or a name longer than `values.MAX_NAME`
-`binary`             neither text nor a known binary format; broken compression; an unreadable schema registry frame
+`binary`             no text and no known binary format; broken compression; an unreadable frame of a schema registry
 `unknown-schema`     a value framed with a schema that the registry does not have
 `truncated-json`     JSON that ends before it is closed
 `malformed-json`     JSON with an error in it, or nested too deeply
 `unknown-format`     text or JSON in no known format
-`impossible-value`   an impossible metric, option or topic name; the snapshot's other values are used
+`impossible-value`   an impossible value of a metric or option; too long a name in a topic's data; the rest is used
 `wrong-types`        a known format, but its essential parts have the wrong type
 `no-metrics`         a known format without metrics of a Kafka client
 `missing-identity`   metrics without client id or kind; a log line that names no process or client
@@ -329,7 +330,7 @@ def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
 def _identified(client: Identity, record: Record) -> Identity:
     header = record.headers.get
     if header(_pushed.INSTANCE):
-        # Trust only the broker's headers: a client may write any identity into its payload.
+        # Trust only the broker's headers, because a client may write any identity into its payload.
         client = Identity(client_id=header("client_id") or client.client_id, kind=client.kind, group=client.group)
     fields = {name: present(getattr(client, name)) or header(name) for name in _STATED}
     if record.key and not all(map(fields.get, _IN_KEY)) and (parts := key_parts(record.key)):

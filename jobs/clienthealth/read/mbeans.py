@@ -1,6 +1,6 @@
 """Interpret the MBeans of Kafka clients, and make snapshots of all clients of a JVM.
 
-Negative values are left out, because Kafka's clients write a negative value if the value is unknown.
+Negative values are left out, because Kafka's clients write a negative value for an unknown one.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class MBean(NamedTuple):
 
     `domain`   the text before the first colon, such as `kafka.producer`
     `path`     the MBean's `type`, or `type/name` if it has both properties
-    `subject`  the measured client, topic, partition or broker; its kind is None if no Kafka client is measured
-    `group`    the consumer group, from `groupId` or a client id like `consumer-GROUP-1`; None if unknown
+    `subject`  the measured client, topic, partition or broker; `Subject.kind` is None if no Kafka client is measured
+    `group`    the consumer group that `groupId` or a client id like `consumer-GROUP-1` names; None if unknown
     `names`    maps the MBean's attributes to our names of metrics
     """
 
@@ -54,19 +54,25 @@ class MBean(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """The meaning of an MBean's attributes. `lags` has an entry (attribute, topic, partition) for each partition."""
+    """The meaning of an MBean's attributes.
+
+    `attributes`  the attributes that `NAMES` contains
+    `names`       our names of the metrics in `attributes`, in the same order
+    `lags`        (attribute, topic, partition) for each attribute `TOPIC-PARTITION.records-lag`
+    """
 
     attributes: Sequence[str]
     names: Sequence[str]
     lags: Sequence[tuple[str, str, int]]
 
 
-#: For each MBean's path: our names of metrics, by attribute.
+#: Maps each MBean's path to a dictionary from attributes to our names of metrics.
 NAMES: dict[str, dict[str, str]] = {}
 for _spelled, _name in metric_names.mbeans().items():
     NAMES.setdefault(_spelled.rpartition("/")[0], {})[_spelled.rpartition("/")[2]] = _name
 
-#: Maps a pattern of MBeans to the attributes to request; () means all. Each attribute costs CPU time in the JVM.
+#: Maps a pattern of MBean names to the attributes to request; () means all attributes. Each attribute costs CPU time in
+#: the JVM.
 PATTERNS: Mapping[str, Sequence[str]] = {
     **{f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA},
     # Request all attributes, because the lag of each partition is an attribute (_LAG).
@@ -116,13 +122,13 @@ def parts(mbean: str) -> MBean:
 
 
 def process_of(service: str, mbeans: MBeans, config: Mapping[str, str]) -> ClientProcess | None:
-    """Return the JVM as a process; None if its Runtime MBean has no attribute Name (`pid@host`)."""
+    """Return the JVM as a process; None if the attribute `Name` of its Runtime MBean is not `pid@host`."""
     pid, _, host = str(mbeans.get(RUNTIME, {}).get("Name", "")).partition("@")
     return ClientProcess(service, host, f"{host}:{pid}", config) if pid and host else None
 
 
 def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapshot]:
-    """Return one snapshot per Kafka client with a known metric, sorted by kind and client id.
+    """Return one snapshot per Kafka client with a client id and a known metric, sorted by kind and client id.
 
     `mbeans`: the MBeans read from the JVM. `ts_ms`: the time of reading (epoch ms).
     """
@@ -180,7 +186,7 @@ def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -
 
 
 def _read_version(samples: Samples, mbean: MBean, attributes: Mapping[str, Any]) -> None:
-    """Add the client library's version; the Scala client's version applies to the whole JVM."""
+    """Add the client library's version. A version without a client id (Scala) is the default for the JVM's clients."""
     for attribute, value in attributes.items():
         if f"{mbean.path}/{attribute}" in VERSIONS and (version := text(value)):
             if mbean.subject.client_id is not None:

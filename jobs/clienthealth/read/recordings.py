@@ -36,12 +36,13 @@ PAGE = (b"# HELP ", b"# TYPE ")
 class Recorded:
     """A record from a file. `offset` is the number of the record's first line, from 0.
 
-    `stream`   the kind of record by the file's name; `any` if only the content shows the kind
+    `stream`   the kind of record, if the file's name or the file's reader shows it; `any` if only the record's content
+               shows the kind
     `ts_ms`    the time (epoch ms) to use if the record contains no time; 0 if unknown
     `timed`    where the time comes from: `own` (the record or a line before it), `file` (the file's time), or `order`
                (the time is unknown; only the order of the records is known)
     `repeats`  number of equal records of a burst that this record represents
-    `content`  the parsed record if the file's reader has parsed it; `value` is then empty
+    `content`  the parsed record if it was parsed when the file was read; `value` is then empty. None for other records
     """
 
     stream: Stream

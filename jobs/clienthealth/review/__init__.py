@@ -20,5 +20,6 @@ records lost        minimum and maximum number of records that clients accepted 
 watched             a minute of UTC in which the monitor read data: the table `quality` has a row for this minute
 gap                 a minute that was not watched. In a gap, a client is neither healthy nor unhealthy
 
-Only integers are added up, and every sort has a tie-breaker. So the same history and options give the same bytes.
+Only integers are added up, and every sort has a tie-breaker. So the same history and options give the same files, byte
+for byte.
 """

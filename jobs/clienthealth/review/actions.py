@@ -3,11 +3,11 @@
 [[action]]
 title = "Move the confirmation mail out of the producer callback"
 owner = "orders team"
-`due`  = 2026-11-20
+due = 2026-11-20
 state = "open"            # open (default), done or dropped
-`link`  = "https://tracker.example/ORD-1312"      # optional
-`mode`  = "…"               # the id of the failure mode that the action is to prevent; optional
-`done`  = 2026-11-18        # the day on which the action was done; optional
+link = "https://tracker.example/ORD-1312"      # optional
+mode = "…"                # the id of the failure mode that the action is to prevent; optional
+done = 2026-11-18         # the day on which the action was done; optional
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _Filled = Annotated[str, Meta(min_length=1)]
 class Action(Struct, frozen=True, forbid_unknown_fields=True):
     """One action of `actions.toml`.
 
-    `overdue_days`: days from an open action's due date to the end of the review; 0 if the action is not overdue.
+    `overdue_days`: days from an open action's due date to the end of the reviewed period; 0 if the action is not
+    overdue.
     """
 
     title: _Filled

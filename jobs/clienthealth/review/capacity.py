@@ -87,7 +87,7 @@ def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Dis
 
 
 def lag_distribution(lag: DataFrame, reviewed: int) -> Distribution:
-    """For each class of lag (a power of ten), return how many minutes groups (or consumers) had such a lag.
+    """Return, for each class of lag (a power of ten), for how many minutes groups or consumers had such a lag.
 
     `lag`: the result of `client_minutes.lag`. `reviewed`: the value of the column `period` for the reviewed period.
     """

@@ -1,7 +1,7 @@
 """Aggregate the tables `minutes` and `quality` of a period in Spark. Only small results reach the driver.
 
-`periods` lists adjacent periods of the same length. A minute without a row in `quality` is a gap. Ratios are cut to
-thousandths, and lag is cut to whole records, because integers have the same sum in any order.
+The parameter `periods` lists adjacent periods of the same length. A minute without a row in `quality` is a gap. Ratios
+are cut to thousandths, and lag is cut to whole records, because integers have the same sum in any order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ LAG_CLASSES = 8
 
 
 def within(rows: DataFrame, start: Any, end: Any) -> DataFrame:
-    """Return rows with a time in [start, end). Days are filtered first: the table is partitioned by day."""
+    """Return the rows with a time in [start, end).
+
+    The table is partitioned by day, so the filter on the day spares Spark from reading other days.
+    """
     last_day = (end - timedelta(microseconds=1)).date()
     return rows.filter(
         F.col("day").between(F.lit(start.date()), F.lit(last_day))
@@ -71,7 +74,7 @@ def failing(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def also_seen(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """For each known issue (`what`), `service` and `period`, return the numbers of log `lines` and of `clients`."""
+    """Return, for each known issue (`what`), `service` and `period`, the numbers of log `lines` and of `clients`."""
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end)).filter("also_seen is not null")
     return (
         rows.select(*CLIENT_KEY, _index(periods).alias("period"), F.explode("also_seen").alias("seen"))

@@ -46,7 +46,7 @@ class Clusters:
 
     @cached_property
     def environments(self) -> dict[str, list[Review]]:
-        """The reviews by environment. Thus, failures in staging do not spend production's error budget."""
+        """The reviews by environment. Each environment has totals and an error budget of its own."""
         return grouped(self.reviews, lambda review: review.environment)
 
 

@@ -32,7 +32,7 @@ RANKINGS = (
 )
 #: Maximum rows of each list. The limit for `services` applies only to services without failures and losses.
 SHOWN = {"services": 10, "paged": 20, "also": 20, "capacity": 12, "gaps": 20, "clocks": 10, "bugs": 20}
-#: Maximum of a forecast (periods). If a buffer will be full later, the text is `not in sight`.
+#: If a buffer will be full only after more than FAR periods, the text of the forecast is `not in sight`.
 FAR = 104
 
 
@@ -82,7 +82,7 @@ def moment(at: datetime | None) -> str:
 
 
 def stretch(start: datetime, stop: datetime | None, else_word: str = "still open") -> str:
-    """Return a span of time as text. The text names the end's day only if it differs from the start's day.
+    """Return a span of time as text. The text names the end's day only if the span ends on another day.
 
     `else_word`: the text for an end that is None.
     """
@@ -170,7 +170,7 @@ def count_idle(pages: Sequence[Page]) -> int:
 
 
 def shown_services(review: Review) -> list[ServiceSlo]:
-    """Return the services to show: all with an unhealthy minute or a lost record, then at most ten others."""
+    """Return the services to show: all that were unhealthy or may have lost records, then at most ten others."""
     groups = grouped(review.services, lambda slo: bool(slo.minutes.unhealthy or not slo.lost.none))
     return groups[True] + groups[False][: SHOWN["services"]]
 
@@ -246,7 +246,7 @@ def describe_watch(review: Review) -> str:
         share = percent(overall.partial / overall.observed, 1)
         sentences.append(
             f"In {number(overall.partial)} client-minutes ({share}), no failure was found, but some failure modes "
-            "could not be judged. These client-minutes count as healthy, because no judged mode failed. The status "
+            "could not be judged. These client-minutes count as healthy. The status "
             "page shows which evidence is missing, often the log or thread dumps."
         )
     return " ".join(sentences)

@@ -1,7 +1,7 @@
 """Turn the changes in the table `verdicts` into one row per incident.
 
-An incident is the time from `opened` to `closed` of one mode on one client. Changes after the review's end are ignored.
-All times are epoch seconds:
+An incident is a failure (mode) of one client, from the change `opened` to the change `closed`, `withdrawn` or `moved`.
+Changes after the review's end are ignored. Columns with times are in epoch seconds:
 
 `start`     when the failure began: the column `since`, or the time of the first change if `since` is null
 `found`     when the monitor gave its first verdict (wall-clock time)
@@ -81,7 +81,7 @@ def _inside(period: Period) -> Column:
 
 
 def touching(all_incidents: DataFrame, period: Period) -> DataFrame:
-    """Return the incidents that were open in a period, including those that were withdrawn later.
+    """Return the incidents that were open in a period, including withdrawn and moved incidents.
 
     The column `seconds` is how long an incident was open in the period.
     """
@@ -144,7 +144,7 @@ def _sums() -> list[Column]:
 
 
 def longest(touching: DataFrame, most: int) -> DataFrame:
-    """Return the first incidents of each theme: confirmed incidents first, then longer incidents first.
+    """Return the most important incidents of each theme: the confirmed ones, then the others, both from the longest.
 
     `most`: maximum number of incidents per theme (mode, cause, topic).
     """
@@ -194,11 +194,11 @@ def _severity(status: Literal["confirmed", "suspected"]) -> Column:
 
 
 def pages(touching: DataFrame, period: Period, hold: int) -> DataFrame:
-    """Return the pages (alerts that call a person) that began in the period, one row per page of a service for a mode.
+    """Return the pages (alerts that call a person) that began in the period, one row per page.
 
-    A page lasts while a client of the service has a confirmed failure in the mode. A failure that is found at most
-    `hold` seconds after the page's end continues the page. Withdrawn incidents are included, because they called a
-    person.
+    A page is for one service and one mode. It lasts while a client of the service has a confirmed failure of the mode.
+    A failure that is confirmed at most `hold` seconds after the page's end continues the page. Withdrawn incidents are
+    included, because they called a person.
     """
     rang = touching.filter("last <> 'moved' and found_at is not null and (stop is null or stop > found_at)")
     rang = rang.filter(_severity("confirmed") == "critical")

@@ -37,7 +37,7 @@ class Links:
     cluster: str = ""
 
     def dashboard(self, mode: str, service: str, client_id: str, start: datetime, stop: datetime | None) -> str:
-        """Return a link to a mode's dashboard that shows one client at the time of an incident.
+        """Return a link that opens a mode's dashboard for one client at the time of an incident.
 
         Returns '' if `[links] dashboards` is not set.
         """

@@ -30,8 +30,8 @@ class Incident:
     """A failure mode on one client, from onset to end. Durations are in seconds.
 
     `found`: when the monitor first reported the failure. `sure`: when the failure was confirmed, None if never. `stop`:
-    None if the incident was still open at the period's end. `seconds`: duration inside the period. `detect`: from
-    `start` to `found`. `clear`: from `found` to `stop`, at least 0; None if `stop` is None.
+    the end; None if the incident was still open at the period's end. `seconds`: duration inside the period. `detect`:
+    from `start` to `found`. `clear`: from `found` to `stop`, at least 0; None if `stop` is None.
     """
 
     service: str
@@ -98,9 +98,9 @@ class Theme:
 class Page:
     """A page (an alert that calls a person) for a failure mode on clients of a service.
 
-    `service`: '' if the page is for many services. `stop`: None if the page was still firing at the period's end.
-    `loses`: True if records may have been lost. `night`: for a page at night, the date on which the night ends; None by
-    day.
+    `service`: '' if the page is for many services. `stop`: the end; None if the page was still firing at the period's
+    end. `loses`: True if records may have been lost. `night`: for a page at night, the date on which the night ends;
+    None by day.
     """
 
     service: str
@@ -123,7 +123,7 @@ class Alert:
 
     `count`    number of episodes
     `flaps`    number of episodes with an incident that began less than half an hour after the client's previous
-               incident ended
+               incident of the same mode ended
     `seconds`  firing time of all episodes inside the period, added up
     `clear`    the median time (s) for which an alert fired; None if no episode has ended
     """
@@ -230,7 +230,8 @@ class Capacity:
 
     `p95`           for each period, oldest first: 95th percentile of the peak buffer use in a client-minute (1: full)
     `slope`         change of the percentile per period; None if too few periods have a percentile
-    `periods_left`  number of periods until the percentile is 1 (full); None if it does not rise, or is unknown
+    `periods_left`  number of periods until the percentile is 1 (full); None if the percentile does not rise, or is
+                    unknown
     """
 
     service: str
@@ -353,7 +354,7 @@ class Review:
     """The whole content of a review.
 
     `cluster`, `environment`     '' if the settings name none
-    `needless_pages_target`      noise budget: maximum number of needless pages in the period
+    `needless_pages_target`      maximum number of needless pages in the period (the noise budget)
     `pages`                      alerts that called a person; None if alerts in this environment only open tickets
     `night_hours`                hours (UTC) at which a night begins and ends
     `periods`                    the periods that trends compare, oldest first
@@ -362,7 +363,7 @@ class Review:
     `never_fired`                (mode, severity) of each alert that did not fire
     `top_clients`, `top_topics`  for each criterion (such as lag): clients or topics, the worst first
     `slot_minutes`               length of a slot: the chart of the error budgets has one point per slot
-    `not_computed`               (part of the review, why it is missing)
+    `not_computed`               (part of the review, why this part is missing)
     """
 
     period: Period

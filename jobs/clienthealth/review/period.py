@@ -43,7 +43,7 @@ class Period:
 
     @property
     def label(self) -> str:
-        """The name of the period and its folder: 2026-W46, 2026-11, 2026-Q4, or the first and last day or time."""
+        """The name of the period and of its folder: 2026-W46, 2026-11, 2026-Q4, or the first and last day or time."""
         if self.is_week and self.start.isoweekday() == 1 and self.start.time() == datetime.min.time():
             year, week, _ = self.start.isocalendar()
             return f"{year}-W{week:02d}"
@@ -76,7 +76,7 @@ def period(begin: str | None, end: str | None, week: str | None, now: datetime) 
     All options take an ISO week (2026-W46). `begin` and `end` also take a month (2026-11), a quarter (2026-Q4), a date
     or a time (2026-11-16T08:30, UTC). The period includes the week, month, quarter or date in `end`. Without `end`, the
     period is the week, month or quarter in `begin`, or the seven days from the date or time in `begin`. Without
-    `begin`, the period is the seven days up to the end. Without both options, the period is the last full ISO week
+    `begin`, the period begins seven days before it ends. Without both options, the period is the last full ISO week
     before `now`. Raises InputError if an option is wrong or the period is empty.
     """
     if week is not None:
@@ -103,7 +103,10 @@ def _checked(start: datetime, end: datetime) -> Period:
 
 
 def _bounds(text: str, option: str) -> tuple[datetime, datetime]:
-    """Return the start and the end (exclusive) of the week, quarter, month or day that `text` names."""
+    """Return the start and the end (exclusive) of the week, quarter, month or day that `text` names.
+
+    If `text` is a time, both are this time: the start rounded down to the minute, the end rounded up.
+    """
     try:
         if match := re.fullmatch(r"(\d{4})-?W(\d{2})", text):
             monday = _midnight(date.fromisocalendar(int(match[1]), int(match[2]), 1))

@@ -1,4 +1,4 @@
-"""Rank clients and topics, the worst first, and list new and ended clients, from the rows of `client_minutes.clients`.
+"""Rank clients and topics, the worst first, and list new and vanished clients.
 
 Each function runs few queries, because a review spends most of its time on the planning of queries.
 """
@@ -42,7 +42,7 @@ def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
 
 
 def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapping[str, Sequence[ClientRow]]:
-    """For each ranking ("unhealthy", "buffer", "queue", "lag"), return at most five clients (TOP), the worst first.
+    """Return, for each ranking ("unhealthy", "buffer", "queue", "lag"), at most five clients (TOP), the worst first.
 
     A client is ranked by its unhealthy minutes, the peak use of its buffer or queue (0 to 1), or its lag (records).
     """
@@ -78,7 +78,7 @@ def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> C
 
 
 def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> list[Row]:
-    """For each value of one column (`kind`), return the rows with the highest values of another column (`highest`).
+    """Return, for each value of the column `kind`, the rows with the highest values in the column `highest`.
 
     `most`: maximum number of rows for each value of `kind`. `ties`: columns that order rows with equal values.
     """
@@ -94,9 +94,9 @@ def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> l
 def top_topics(
     per_client: DataFrame, lag: DataFrame, incidents: DataFrame, reviewed: int
 ) -> Mapping[str, Sequence[TopicRow]]:
-    """For each ranking ("unhealthy", "queue", "lag"), return at most five topics (TOP), the worst first.
+    """Return, for each ranking ("unhealthy", "queue", "lag"), at most five topics (TOP), the worst first.
 
-    `unhealthy`  ranked by the minutes of all `incidents` that name the topic as culprit
+    `unhealthy`  ranked by the minutes of all `incidents` that name the topic
     `queue`      ranked by the peak of the topic's fullest queue (0 to 1)
     `lag`        ranked by the greatest lag on the topic (records)
     """

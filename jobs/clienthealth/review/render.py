@@ -34,7 +34,7 @@ def write(review: Review, folder: Path) -> list[Path]:
 
 
 def write_files(folder: Path, template: str, values: Mapping[str, Any], numbers: Mapping[str, Any]) -> list[Path]:
-    """Write review.html and review.md, filled with `values`, and review.json with `numbers`; return the paths.
+    """Write review.html and review.md from `values`, and review.json from `numbers`; return the paths.
 
     `template`: name of the two templates without `.html.j2` and `.md.j2`.
     """

@@ -184,7 +184,7 @@ def _keys(section: type) -> Mapping[str, Key]:
 
 
 def complaint(section: type, values: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return (first invalid key, the error sentence after this key); None if all values are valid.
+    """Return (first invalid key, the error message without this key); None if all values are valid.
 
     A key that is missing in `values` has its default.
     """

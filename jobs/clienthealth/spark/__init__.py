@@ -1,1 +1,1 @@
-"""All code that uses Spark: session, source, the streaming query and its sinks, and the history (read by reviews)."""
+"""The monitor's Spark code: session, source, the streaming query and its sinks, and the history (read by reviews)."""

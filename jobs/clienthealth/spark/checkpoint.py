@@ -20,7 +20,7 @@ Offsets = dict[str, dict[str, int]]
 Part = tuple[int, str, int]
 #: A checkpoint stores the value of this Spark option; after a restart, Spark uses the stored value.
 PARTITIONS = "spark.sql.shuffle.partitions"
-#: FORM: file with the version of the state's format; TICKS: index of the tick source.
+#: FORM: file with the version of the state's format. SOURCES: number of sources. TICKS: index of the tick source.
 FORM, SOURCES, TICKS = "form", 3, 2
 
 

@@ -1,6 +1,6 @@
 """Decode raw Kafka records, which arrive in Arrow batches.
 
-The results are rejected records, record counts, and chunks of data for each bucket (a share of all processes).
+The results are rejected records, record counts, and chunks of data for each bucket (a set of processes).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 DECODED = "bucket int, data binary"
 
-#: RAW: columns of the input. `headers` is JSON, because an array of structs costs more. A record that is too large has
-#: a `size` instead of a `value`.
+#: RAW: columns of the input. `headers` is JSON, because an array of structs would cost more time. A record that is too
+#: large has a `size` instead of a `value`.
 RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms")
 
 #: Buckets for data that belongs to no single process. Partition n sends its rejects to bucket REJECTS - n.
@@ -87,9 +87,8 @@ class Count(msgspec.Struct, array_like=True):
 def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> ArrowFunction:
     """Return the function with which a worker decodes records.
 
-    Log records without any of the `literals` are skipped.
-
-    `numbers`: for each bucket, the key under which Spark stores the bucket's state; by default, the bucket's number.
+    Log records without any of the `literals` are skipped. `numbers`: for each bucket, the key under which Spark stores
+    the bucket's state; by default, the bucket's number.
     """
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -322,7 +321,7 @@ class _Records:
         return to_read(self._batch.column("value"), self._batch.column("key"), worth)
 
     def worth_decoding(self, patterns: Sequence[str]) -> np.ndarray:
-        """Return a mask of the log records that match a pattern, are empty or not UTF-8, or have control characters."""
+        """Return a mask: True for a record that matches a pattern, is empty, is not UTF-8 or has control characters."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -342,7 +341,7 @@ class _Records:
 
 
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Choose the log records to decode. Return (index, indexes of the represented records) for each chosen record.
+    """Choose the log records to decode. Return, for each, (its index, indexes of the records that it represents).
 
     Similar lines have the same key. If the key names a process, similar lines differ only in digits. If the key names
     no process, similar lines differ only in times and file offsets. A line of a thread dump is similar to no other

@@ -224,7 +224,7 @@ def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origi
 
 
 def append(rows: DataFrame, root: str, table: str, origin: Origin, again: ReplayGuard | None = None) -> None:
-    """Append the rows of the batch `origin` to a table, only once even if the batch is repeated.
+    """Append the rows of the batch `origin` to a table. The rows of a repeated batch are not appended again.
 
     Columns are matched by name, and cast to the table's types. `again` describes rows that may be in the table already;
     rows that are in the table are not appended.

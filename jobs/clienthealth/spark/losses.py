@@ -1,4 +1,4 @@
-"""Count records that Kafka deleted before the query read them: Spark's source skips deleted records.
+"""Count records that Kafka deleted before the query read them. Spark's source skips such records without counting them.
 
 Kafka's Java client reads the topics' offsets, because it supports every security option of Spark's own clients.
 """
@@ -84,7 +84,7 @@ class Losses:
                 here = {where: at for where, at in positions.items() if where[0] in there}
                 for where, earliest in self._offsets(here, self._spec.earliest()).items():
                     begun_at = self._seen.get(where, 0)
-                    # If the topic's first offset has decreased, the topic was created again.
+                    # If the partition's first offset has decreased, the topic was created again.
                     begin = max(here[where], begun_at if begun_at <= earliest else 0)
                     if earliest > begin:
                         log.error("%s records of %s/%s were deleted before they were read", earliest - begin, *where)

@@ -6,8 +6,8 @@ Spark's messages, and an exhausted heap, are signs that a record caused a crash.
 events:
 
 - three crashes with a sign (DEATHS)
-- one crash with a heap that certainly ran out
-- 20 crashes without a sign, such as kill -9 (KILLS)
+- one crash that an exhausted heap certainly caused
+- 20 crashes without a sign (KILLS), such as crashes by `kill -9`
 
 From a narrowed batch, the monitor reads only a sixteenth of the records. If crashes go on, the batch is narrowed again,
 down to one record. A batch of one record cannot be narrowed, so one of the events above makes the monitor skip the

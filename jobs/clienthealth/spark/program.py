@@ -184,7 +184,7 @@ def main() -> None:
     os.environ["JAVA_TOOL_OPTIONS"] = "-XX:+RecordDynamicDumpInfo -Xlog:cds*=off"
     with jars.scratch() as folder:
         monitor = MonitorSettings(checkpoint=f"{folder}/checkpoints", history=f"{folder}/history", class_archive=False)
-        # This port has no listener, because the query needs no broker.
+        # Nothing listens on this port: this query needs no broker.
         settings = Settings(kafka=KafkaSettings(bootstrap_servers="127.0.0.1:9"), monitor=monitor)
         spark = session("archive of classes", settings)
         history.create(spark, monitor.history)

@@ -42,8 +42,8 @@ def rows(
 ) -> DataFrame:
     """Return the output rows of the stateful step, as a stream with the columns ROWS.
 
-    `opened`: the open incidents of each bucket (a share of all clients), as `by_bucket` returns them. `numbers`: for
-    each bucket, the key of the bucket's state in Spark. `limit`: maximum number of records per source and batch; 0
+    `opened`: the open incidents of each bucket (a set of processes), as `by_bucket` returns them. `numbers`: for each
+    bucket, the key of the bucket's state in Spark. `limit`: maximum number of records per source and batch; 0
     means the settings' limit.
     """
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)

@@ -132,7 +132,7 @@ def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
 
 
 def missing_driver_options(spark: SparkSession, settings: Settings) -> list[str]:
-    """Return `OPTION: MISSING FLAGS` for each of the `driver_options` that a submitted program's JVM lacks."""
+    """Return `OPTION: MISSING FLAGS` for each of the `driver_options` with flags that the running JVM lacks."""
     in_force = {key: spark.conf.get(key, "") or "" for key in driver_options(settings)}
     lacks = {
         # Do not compare the path of the logging configuration: it differs between machines.

@@ -1,4 +1,4 @@
-"""Run the stateful step in Spark's workers. A call judges one bucket (a share of all clients)."""
+"""Run the stateful step in Spark's workers. A call judges one bucket (a set of processes)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STATE = "data binary"
 HEALTH, REJECT, MINUTE, CHANGE = "health", "reject", "minute", "change"
 QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 
-#: AROUND: overhead (bytes) of a batch with one record; SENT_BYTES: largest record before compression.
+#: AROUND: allowance (bytes) for what Kafka's format adds to a record. SENT_BYTES: largest record before compression.
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
 #: Level 6, the default, takes twice as much CPU time as level 1, for an output that is only a seventh smaller.
 GZIP_LEVEL = 1
@@ -187,7 +187,11 @@ def advance(
 
 
 def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> OpenIncident:
-    """Return an incident from the history as if its client had sent data until now."""
+    """Return an incident from the history as if its client had sent data until now.
+
+    The fault counts as last seen at the time from which topics are read (`start_seconds_back` before now), or later if
+    it was seen later. If the mode is about clients that have gone, the fault counts as last seen now.
+    """
     from clienthealth.modes import modes
 
     absent = modes()[incident.verdict.mode].absence

@@ -27,12 +27,13 @@ def connection(settings: Settings) -> Mapping[str, str]:
 def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit: int = 0) -> DataFrame:
     """Return a stream of the topics' records. Without a checkpoint, the stream begins `start_seconds_back` before now.
 
-    A missing topic is read as soon as it exists. Deleted records are skipped. A batch has at most
-    `max_offsets_per_trigger` records, and at most `limit` records if `limit` is not 0.
+    A missing topic is read as soon as it exists. Deleted records are skipped. A batch reads at most
+    `max_offsets_per_trigger` records of the stream, and at most `limit` records if `limit` is not 0.
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
-    # Limit polls, too: a poll beyond the batch's end offset could meet a damaged record that `poison` does not find.
+    # Limit polls, too. A larger poll could fail on a damaged record after the batch's end, and `poison` looks for
+    # damaged records only in the batch.
     fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")

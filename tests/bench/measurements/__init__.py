@@ -8,8 +8,8 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Scope:
-    """The options of `make bench`: `every` is the interval of reports (s), `of` is the folder with a monitor's output,
-    and `before` is the commit to compare with."""
+    """The options of `make bench`: `every` is the interval (s) at which a client reports, `of` is the folder with a
+    monitor's output, and `before` is the commit to compare with."""
 
     quick: bool = False
     records: int | None = None

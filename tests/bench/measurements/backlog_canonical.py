@@ -74,7 +74,7 @@ def _result(ours: Sequence[WorkedOff], peers: Sequence[PeerPass], reading: raw.R
         f"The monitor and Kafka Streams {peer.KAFKA_STREAMS} each read {filled.records:,} snapshots of "
         f"{filled.clients:,} clients, in the monitor's own JSON ({filled.mean_bytes:,} bytes each). "
         "Kafka Streams calculates five indicators every 30 s, but no verdicts. The measurement of speed and CPU "
-        "begins after a third of the records (for Kafka Streams, after half of the records)."
+        "begins when a third of the records is read (for Kafka Streams, half of the records)."
     )
     return Result(figures, how, [Table(head, rows)])
 

@@ -58,7 +58,7 @@ def measure(scope: Scope) -> Result:
     parts = [f"CPU of {part}, µs" for part in ("JVM", "Python", "broker")]
     head = ["format", "bytes per record", "clients per record", "records/s", "CPU per record, µs", *parts]
     how = (
-        f"The monitor reads snapshots of {CLIENTS:,} healthy clients. The measurement of the speed begins after "
-        "a third of the records. An OTLP record has snapshots of two clients."
+        f"The monitor reads snapshots of {CLIENTS:,} healthy clients. The measurement of the speed begins when "
+        "a third of the records is read. An OTLP record has snapshots of two clients."
     )
     return Result(figures, how, [Table([*head, "peak memory, MB", "clients accused", "records rejected"], rows)])

@@ -36,7 +36,7 @@ def measure(scope: Scope) -> Result:
     how = (
         f"Each input has log lines of {PROCESSES} processes: {STORM:,} lines that repeat one Kafka error, or "
         f"{NOISE:,} other lines. One client logs {LOUD * 10} % of the errors. The measurement of the speed begins "
-        "after a third of the lines."
+        "when a third of the lines is read."
     )
     return Result(figures, how, [Table(head, rows)])
 

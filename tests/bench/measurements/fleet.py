@@ -96,8 +96,8 @@ def measure(scope: Scope) -> Result:
     row = [f"{clients:,}", f"{sent_rate:,.0f}", f"{statistics.median(seen.behind):.1f}", f"{max(seen.behind):.1f}"]
     row += [f"{peak:,.0f}" for peak in peaks.values()]
     how = (
-        f"{clients:,} producers send a snapshot of 1.5 kB every {INTERVAL_SECONDS} s each, for {seconds:.0f} s. One "
-        f"producer in {SICK} hangs in a callback. The monitor, an exporter, Prometheus with all rules, and "
+        f"For {seconds:.0f} s, each of {clients:,} producers sends a snapshot of 1.5 kB every {INTERVAL_SECONDS} s. "
+        f"One producer in {SICK} hangs in a callback. The monitor, an exporter, Prometheus with all rules, and "
         f"Alertmanager share the cores. Prometheus scrapes every {SCRAPE_SECONDS:.0f} s. Only the second half of the "
         "time counts. The delay is the number of unread records, divided by the records sent per second."
     )

@@ -151,8 +151,8 @@ def _result(fates: Sequence[Fate], first: Mapping[tuple[int, str], float]) -> Re
     notes.append(f"Clients with a wrong verdict: {', '.join(accused) if accused else 'none'}")
     count = len(fates) - sum(fate.mode is not None for fate in fates)
     how = (
-        f"Live producers report every {INTERVAL_SECONDS:.0f} s and fail at random moments; {count} stay healthy. The "
-        "time runs from the failure until a consumer gets the verdict *suspected* or *confirmed*."
+        f"Live producers report every {INTERVAL_SECONDS:.0f} s and fail at random moments; {count} other producers "
+        "stay healthy. The time runs from the failure until a consumer gets the verdict *suspected* or *confirmed*."
     )
     return Result(
         figures, how, [Table(["failure mode", "failures found", "median, s", "95 %, s", "longest, s"], rows)], notes

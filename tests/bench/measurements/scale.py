@@ -83,7 +83,7 @@ def measure(scope: Scope) -> Result:
         for live in (small, large)
     ]
     how = (
-        f"{many:,} producers send a snapshot of 1.5 kB every {INTERVAL_SECONDS} s each, for {long:.0f} s. In an "
+        f"For {long:.0f} s, each of {many:,} producers sends a snapshot of 1.5 kB every {INTERVAL_SECONDS} s. In an "
         f"earlier run of {short:.0f} s, {few:,} clients also send {rate:,.0f} records per second. Only the second half "
         "of each run counts. The delay is the number of unread records, divided by the records sent per second."
     )

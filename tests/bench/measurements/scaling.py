@@ -87,8 +87,8 @@ def measure(scope: Scope) -> Result:
     ]
     how = (
         f"Executors read {filled.records:,} snapshots of {CLIENTS:,} clients, in batches of {BATCH:,}. Each executor "
-        f"gets {CORES} core, and all executors share one core. *At work* is the share of a stage in which executors "
-        "had tasks. *Shuffle* and *commit* are shares of the time of all tasks."
+        f"gets {CORES} core, and all executors share one core. *At work* is the part of a stage's time in which "
+        "executors had tasks. *Shuffle* and *commit* are parts of the time of all tasks."
     )
     return Result(figures, how, [Table(head, rows)], [])
 

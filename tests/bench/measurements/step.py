@@ -70,7 +70,7 @@ class Bucket:
             self._step(packed, START_MS + 1000 * BATCH_SECONDS * (number + 1))
 
     def _step(self, packed: Sequence[bytes], now_ms: int) -> None:
-        # Spark's workers collect garbage only between tasks.
+        # Collect garbage only between steps, as Spark's workers do between tasks.
         gc.collect()
         gc.disable()
         monitor = SETTINGS.monitor

@@ -79,7 +79,8 @@ def measure(scope: Scope) -> Result:
     ]
     how = (
         f"A producer and a consumer in one JVM handle {RATE} records a second. `kafka-health watch` attaches its agent "
-        f"to the JVM. Each of the three phases lasts {seconds:.0f} s. Pauses are those of the JVM's safepoints."
+        f"to the JVM. Each of the three phases lasts {seconds:.0f} s. The columns of pauses show "
+        "the JVM's pauses at safepoints."
     )
     head = ["phase", *(f"cores of {part}" for part in (*PARTS, "application")), "pauses", "longest pause, ms"]
     return Result(figures, how, [Table(head, rows)])

@@ -15,7 +15,7 @@ const NARROW = 769; // px: on a narrower page, Grafana stacks panels in one colu
 const SCRAPE_SECONDS = 15;
 // Largest share of a panel's width for an axis. Longer names are cut (UPlotAxisBuilder).
 const AXIS_SHARE = 0.4;
-// Names are measured before their font is loaded. The other font is narrower by this factor.
+// Names are measured in a fallback font, before their own font is loaded. The fallback font is narrower by this factor.
 const NARROWER = 1.12;
 
 data.setTimeZoneResolver(() => "utc");
@@ -27,7 +27,7 @@ data.locationUtil.initialize({
 const known = [...new Set(Object.values(data.standardTransformers))];
 data.standardTransformersRegistry.setInit(() =>
   known.map((transformation) => ({ id: transformation.id, name: transformation.name, transformation, editor: null })));
-// Register the field settings: only Grafana's application has the list.
+// Register the field settings, because only Grafana's application has the list.
 const registry = new data.FieldConfigOptionsRegistry();
 const option = (id, isCustom) => registry.register({
   id: isCustom ? `custom.${id}` : id, path: id, isCustom, name: id, process: (value) => value, shouldApply: () => true,
@@ -238,7 +238,7 @@ async function settled() {
   watcher.disconnect();
 }
 
-/** Return texts that are cut off. Scrolling down in a table or a legend is fine. */
+/** Return texts that are cut off. Texts that appear when a table or a legend is scrolled down do not count. */
 function cut(element) {
   const missing = [];
   const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);

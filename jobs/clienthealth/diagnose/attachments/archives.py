@@ -1,6 +1,6 @@
 """Unpack streams while they are read, and unpack archives into a folder.
 
-Archives are not trusted: names are made harmless, links are left out, and sizes are limited.
+Because archives are not trusted, names are made harmless, links are left out, and sizes are limited.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def document(members: list[str]) -> str | None:
 
 CHUNK = 1 << 16
 MAX_MEMBERS = 20_000
-#: Maximum unpacked size (bytes): BASE_BYTES plus MAX_RATIO times the packed size. The unpacked size of a log is about
-#: 100 times the packed size.
+#: The maximum unpacked size (bytes) is BASE_BYTES + MAX_RATIO × packed size. The unpacked size of a log is about
+#: 100 × packed size.
 BASE_BYTES, MAX_RATIO = 1 << 28, 200
 _UNSAFE = re.compile(r"[^\w.+@=, -]")
 
@@ -116,7 +116,7 @@ class Unpacked:
 class _Zstd:
     """A zstd reader that raises EOFError for data that is cut off; zstandard's reader does not."""
 
-    #: Number of compressed bytes per call: a small number, because a few bytes of a zip bomb unpack to many bytes.
+    #: Number of compressed bytes per call. The number is small, because a few bytes of a zip bomb unpack to many bytes.
     PIECE = 1024
 
     def __init__(self, raw: Readable) -> None:
@@ -205,7 +205,7 @@ def _tar(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bo
 def _mail(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
     left, message = limit, message_from_bytes(b"".join(iter(partial(raw.read, CHUNK), b"")))
     parts = [part for part in message.walk() if not part.is_multipart()]
-    # Mail programs write the same text twice, as HTML and as plain text.
+    # Mail programs write the same text twice, as HTML and as plain text. If there is plain text, HTML is not needed.
     plain = any(part.get_content_type() == "text/plain" for part in parts)
     for number, part in enumerate(parts):
         if (name := part.get_filename()) or not plain or part.get_content_type() != "text/html":

@@ -21,12 +21,12 @@ from clienthealth.read.logs.bursts import SAMPLING_MS
 from clienthealth.read.logs.dump_formats import LITERALS as DUMP_LITERALS
 from clienthealth.read.logs.times import Stamp, Times
 
-#: Numbers of bytes that are parsed around a text that `_scanner` finds: BACK before the text, AHEAD after the text.
+#: Numbers of bytes that are parsed around a text that `_scanner` finds: `BACK` before the text, `AHEAD` after the text.
 BACK, AHEAD = 1 << 14, 1 << 16
 #: Maximum size (bytes) of an entry. If an entry is larger, the next line begins a new entry.
 MAX_PART = 1 << 22
 MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
-#: A time zone's offset is a multiple of QUARTER_MS (± ZONE_EXACT_MS), at most MOST_QUARTERS times QUARTER_MS.
+#: A time zone's offset is n × QUARTER_MS (± ZONE_EXACT_MS). n is an integer from -MOST_QUARTERS to MOST_QUARTERS.
 QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
 _REMEMBERED = 20_000
 
@@ -166,7 +166,7 @@ class Splitter:
     def close(self) -> Iterator[Entry]:
         """Yield the entries that were held back because a later line might continue or repeat them.
 
-        Must be called at the end of the file, and before each part that is skipped.
+        Call this function at the end of the file, and before each part of the file that is skipped.
         """
         for key, (part, time) in list(self._parts.items()):
             yield from self._line(part, key, time, self.lines, True)
@@ -284,7 +284,8 @@ class Splitter:
                 # The shipper's time has a zone, so its difference from the line's own time shows the line's zone.
                 quarters = round((sent_ms - own) / QUARTER_MS)
                 exact = abs(sent_ms - own - quarters * QUARTER_MS) <= ZONE_EXACT_MS and abs(quarters) <= MOST_QUARTERS
-                # If the two times differ by no possible zone offset, the shipper was late, and the line's time is UTC.
+                # If the two times differ by no possible zone offset, the shipper was late, and the line's time counts
+                # as UTC.
                 own += self._zones.setdefault(key, quarters * QUARTER_MS if exact else 0)
         if own is None:
             return self._time_of.get(key, self.last_ms)

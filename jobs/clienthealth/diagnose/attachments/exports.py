@@ -30,7 +30,7 @@ _TIMES = (
 _EVENT = re.compile(rb"<((?:log4j:)?(?:[eE]vent|record))[\s>]")
 _COLUMNS = {name.lower() for name in _MESSAGES} | {"jsonpayload.message", "event.original", "log.message", "logline"}
 _TIME_COLUMNS = {name.lower() for name in _TIMES} | {"date (utc)", "timestamp (utc)", "ingestiontime"}
-# A cell may contain a whole thread dump; Python's own limit is 128 KiB.
+# A cell may contain a whole thread dump, but Python's own limit for a cell is 128 KiB.
 csv.field_size_limit(1 << 30)
 
 

@@ -42,7 +42,7 @@ _LINES = tuple(find for name, find in _RE.items() if name.startswith("line_"))
 _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
-#: The search for JSON ends when the cost of failed attempts exceeds _ATTEMPTS times the text's length. The cost of an
+#: The search for JSON ends when the cost of failed attempts exceeds _ATTEMPTS × the text's length. The cost of an
 #: attempt is the length that the parser read, plus a share (1/_COUNTED) of the length of all text before the error,
 #: because the parser counts the line ends in all text before an error.
 _ATTEMPTS, _COUNTED = 4, 50
@@ -112,7 +112,7 @@ def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator
 
 
 def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Iterator[Reading]:
-    """Yield the samples of a file. If the only sample has no time, it gets the time in the file's name.
+    """Yield the samples of a file. If a file has only one sample, without a time, it gets the time in the file's name.
 
     `named_ms` returns the time in the file's name, or None.
     """

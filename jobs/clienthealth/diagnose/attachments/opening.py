@@ -42,8 +42,8 @@ class Input:
     `start_ms`      time of the first used item, epoch ms; None if no used item has a time
     `end_ms`        time of the last used item
     `dated`         False if the items have a time of day but no date
-    `named`         what the file's name gave as the time of items that have no time: 'day' (date and time), 'clock'
-                    (time), '' (nothing)
+    `named`         what items without a time got from the file's name: 'day' (date and time), 'clock' (time of day),
+                    '' (nothing)
     `local`         True if the items' times name no zone; they are then read as UTC
     `zone_ms`       duration (ms) to add to the items' times to get UTC; None if unknown
     `emptied`       number of records without client metrics after the last record with client metrics; 0 if all records
@@ -192,7 +192,11 @@ class Stream:
 
 @dataclass(frozen=True)
 class _Parent:
-    """What a file inherits from its folder or archive. `depth`: depth of nesting in folders and archives, from 0."""
+    """What a file inherits from its folder or archive.
+
+    `shown`: the path of the folder or archive, as in `Input.name`. `depth`: depth of nesting in folders and archives,
+    from 0. `given`: True if the user named the file itself, so that the file is read whatever its name is.
+    """
 
     service: str
     instance: str
@@ -338,7 +342,7 @@ class Opener(ExitStack):
             self._input(shown, parent, "an archive", damage)
 
     def _input(self, shown: str, parent: _Parent, what: str = "", unread: str = "") -> Input:
-        """Add a file to the list of inputs. `unread`: the reason if the file may be evidence, but is not read."""
+        """Add a file to the list of inputs. `unread`: why a file that may be evidence is not read, '' for others."""
         entered = Input(f"{parent.shown}{shown}", what, process=(parent.service, parent.instance))
         if unread:
             entered.cannot_read(unread)

@@ -30,9 +30,8 @@ _EXCERPT = 1 << 16
 #: A prefix is common if at least _ALIKE frames have it. A line with at least _ON_ONE_LINE frames contains a stack.
 _ALIKE, _ON_ONE_LINE = 3, 3
 _MAX_JOINED = 3
-#: A text counts as wrapped if no line is wider than _WIDEST (characters), and if the share of full lines, among the
-#: lines that may continue on the next line, is at least _SHARE. A line is full if the next line's first word would not
-#: fit.
+#: A line is full if the first word of the next line would not fit into it. A text counts as wrapped if no line is wider
+#: than _WIDEST (characters), and if at least _SHARE of those lines that may continue on the next line are full.
 _WIDEST, _SHARE = 200, 0.8
 #: If two lines begin with the same _SAME characters, the lines are not parts of one wrapped line.
 _SAME = 12
@@ -113,7 +112,7 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Mapping[int, floa
         unquoted = _RE["quotation"].sub("", line)
         logged = _phrases().intersection(catalogue().literals_in(unquoted))
         words = unquoted[: min(map(unquoted.find, logged), default=None)]
-        # In a title, "when" tells the time of a failure. Elsewhere, "when" begins a condition.
+        # In a title, only `explains-strongly` counts as explaining, because "when" tells the time of a failure there.
         explained = _weight("explains", words, _STRONG if titled and not number else 1)
         return explained, _weight("reports", words), len(words.strip().encode()), len(_SIGNS["english"].findall(words))
 

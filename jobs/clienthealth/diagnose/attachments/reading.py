@@ -51,7 +51,8 @@ Progress = Callable[[str, int, int | None], None]
 class Reader:
     """Reads the records of one stream.
 
-    `progress`  called after each read with the stream's name, the bytes read, and the size (or None)
+    `progress`  a function, called after each read with the input's name, the number of bytes read so far, and the
+                input's size (None if unknown)
     `now_ms`    the present time (epoch ms), for files without a credible time of modification
     `undated`   maps a process to the time (epoch ms) that its undated data gets; all readers share this mapping
     """
@@ -259,7 +260,7 @@ class Reader:
                 yield number, line
 
     def _document(self, number: int, value: bytes) -> Recorded:
-        """Return a record with JSON; without a time, the JSON gets the time of its file."""
+        """Return a record with JSON. If the JSON has no time, the record gets the time of the file."""
         timeless = any(error.startswith("missing-timestamp") for error in self._decoded(value).errors)
         # A document without samples and lines (Jolokia's 404) needs no time.
         dated = self._decoded(value, self.now_ms) if timeless else None
@@ -386,7 +387,7 @@ class Reader:
         if splitter.first_ms is not None and (self._logs or not self._found):
             self.input.span(splitter.first_ms, splitter.last_ms)
             if layout.times.zoned:
-                # UTC does not show the machine's zone: any machine may log in UTC.
+                # UTC does not show the machine's zone, because any machine may log in UTC.
                 self.input.zone_ms = -layout.times.ahead_ms or None
             elif splitter.zone_ms is not None:
                 self.input.zone_ms = splitter.zone_ms
@@ -442,7 +443,7 @@ class Reader:
     def _record(
         self, stream: _Topic, number: int, value: _Value, ts_ms: int | None = 0, writer: str = "", repeats: int = 1
     ) -> Recorded:
-        """Return a record; `ts_ms`: 0 if `value` contains a time, None if it is unknown."""
+        """Return a record. `ts_ms`: the record's time; 0 if `value` contains the time, None if the time is unknown."""
         service, instance = self._stream.process
         if writer:
             service, instance = named(writer)
@@ -477,7 +478,7 @@ def _is_reading(line: bytes) -> bool:
 
 
 def _is_by_line(lines: Sequence[bytes]) -> bool:
-    """Return True if 3/4 of the lines begin like JSON, and half are valid JSON."""
+    """Return True if at least 3/4 of the lines begin like JSON, and at least 1/2 of all lines are valid JSON."""
     begun = [line for line in lines if line.lstrip()[:1] in (b"{", b"[")]
     if not begun or len(lines) < (len(lines) - len(begun)) * 4:
         return False

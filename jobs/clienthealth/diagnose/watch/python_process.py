@@ -1,4 +1,4 @@
-"""Read a Python process: its stacks, with py-spy, and its statistics page if it has one."""
+"""Read the stacks of a Python process with py-spy, and the statistics page of a process in any language."""
 
 from __future__ import annotations
 

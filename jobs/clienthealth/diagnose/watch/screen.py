@@ -25,8 +25,8 @@ FACTS = 3
 #: A row of the table; with these widths, the longest verdict fits into 80 columns.
 ROW = "{:<32.32} {:<8.8} {}"
 HANGING = " " * 12
-#: THREADS: maximum number of threads per process in the lines of `threads`. FRAMES: maximum number of frames per
-#: thread. IN_TABLE: maximum number of threads per process in the live table.
+#: `THREADS`: maximum number of threads per process in the lines that `threads` yields. `FRAMES`: maximum number of
+#: frames per thread. `IN_TABLE`: maximum number of threads per process in the live table.
 THREADS, FRAMES, IN_TABLE = 4, 4, 2
 
 
@@ -57,7 +57,10 @@ class Screen:
         self._stream.flush()
 
     def draw(self, session: Session, processes: Sequence[Watched]) -> None:
-        """Redraw the table: a line per client, then processes that ended or do not answer."""
+        """Redraw the table: a line per client, then lines on ended or silent processes and on threads.
+
+        A thread has a line if at least two dumps show the thread in the same frames.
+        """
         records = session.newest.values()
         lines = [ROW.format("client", "kind", f"now ({time.monotonic() - self._began:.0f} s watched)")]
         lines += [ROW.format(_name(one.client), one.client.kind or "", _word(one.verdicts)) for one in records]
@@ -101,7 +104,7 @@ class Screen:
 
 
 def _columns() -> int:
-    """Return the terminal's width minus one: some terminals wrap after the last column."""
+    """Return the terminal's width minus one, because some terminals wrap after the last column."""
     return shutil.get_terminal_size().columns - 1
 
 

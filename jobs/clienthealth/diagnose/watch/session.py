@@ -72,7 +72,7 @@ class Recorder:
             raise InputError(f"--record {self._folder}: cannot be written: {error.strerror}") from error
 
 
-#: Maximum number of dumps in memory: a dump of thousands of threads takes megabytes.
+#: Maximum number of dumps in memory. The number is small, because a dump of thousands of threads takes megabytes.
 KEPT_DUMPS = 20
 _encode = msgspec.json.Encoder().encode
 
@@ -80,7 +80,7 @@ _encode = msgspec.json.Encoder().encode
 class Stand(NamedTuple):
     """A thread in the newest dump of a process, and how long the thread has had the same frames.
 
-    `since_ms`  time (epoch ms) of the dump from which on every dump shows the thread in these frames
+    `since_ms`  time (epoch ms) of the dump that first showed the current frames; all dumps since then show them
     `at_ms`     time of the newest dump, epoch ms
     `dumps`     number of dumps from `since_ms` to `at_ms`
     `cpu_ms`    CPU time (ms) of the thread since `since_ms`; None if unknown
@@ -108,8 +108,9 @@ class Stand(NamedTuple):
 class Session:
     """Judges watched clients. `send` and `take` accept records, from any thread. `step` judges the clients.
 
-    `newest`  the state of each client as the monitor would publish it, by client
-    `found`   the worst verdict so far, by client and failure mode, without withdrawn or moved verdicts
+    `newest`  maps a client's key to the client's state, as the monitor would publish it
+    `found`   maps a client's key and a failure mode to the worst verdict so far, except verdicts that were withdrawn or
+              moved to another client
     `dumps`   the threads in the newest KEPT_DUMPS (20) records with thread dumps, by `Source`
     `stands`  a `Stand` for each thread of an application, by instance id and thread name
     `faults`  the texts of the errors that kept data or clients from being judged
@@ -190,8 +191,8 @@ class Session:
     def ended_processes(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
         """Return a JSON object for each process, by the process's instance id.
 
-        `threads` has the application's threads in the newest dump, and `ended` is the end time (epoch ms). An unknown
-        field is absent.
+        `threads` has the application's threads in the newest dump, and `ended` is the end time (epoch ms). A field
+        with an unknown value is absent.
         """
         by_instance: dict[str, dict[str, Any]] = defaultdict(dict)
         for instance in self.stands:

@@ -127,10 +127,10 @@ def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fa
 
 
 def _has_left(window: ClientWindow, seen: Closing) -> bool:
-    """Return True if this consumer has left its group, and the thread in close() still leaves a group.
+    """Return True if the thread in close() is closing another consumer.
 
-    So the thread is closing another consumer. KafkaConsumer.close() first leaves the group, and then removes the metric
-    with the time of the last poll.
+    KafkaConsumer.close() first leaves the group, and then removes the metric with the time of the last poll. If this
+    consumer no longer has the metric, but the thread is still leaving a group, the group is that of another consumer.
     """
     with_time = [reading.ts_ms for reading in window.known_readings if polled_ms(reading) is not None]
     leaving = any("ConsumerCoordinator" in frame for frame in seen.stay.thread.frames)
@@ -233,7 +233,7 @@ def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
 
 
 def _moves(stay: Held, limits: Thresholds) -> bool:
-    """Return True if frames change between dumps: the thread loops, even with little CPU time."""
+    """Return True if frames change between dumps, which shows that the thread loops even if it uses little CPU time."""
     return len(stay.seen) >= limits.min_repeats and len({thread.frames for _, thread in stay.seen}) > 1
 
 
@@ -339,7 +339,8 @@ class Closing(NamedTuple):
     """A thread's stay inside close(), according to thread dumps.
 
     `stay`     the `Held` of the thread: the consecutive dumps that show the thread inside close()
-    `last_ms`  epoch ms of the last dump or sample. A client has no samples after close()
+    `last_ms`  epoch ms of the last dump that shows the thread inside close(), or of a later sample, because a client
+               sends no sample after close()
     """
 
     stay: Held

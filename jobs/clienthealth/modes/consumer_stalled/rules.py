@@ -165,8 +165,8 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
     """Return one flag per window: True if the group repeatedly removes the consumer for polling too rarely.
 
     A consumer that polls too rarely joins its group repeatedly, and its lag grows. Before each join, the consumer is
-    outside poll() for about `seconds_away`. If the window is shorter than `seconds_away` times the number of joins
-    minus 1, other members cause some joins.
+    outside poll() for about `seconds_away`. If the window is shorter than `seconds_away` × (number of joins − 1),
+    other members caused some of the joins.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
@@ -313,7 +313,7 @@ def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (detail, facts) about polling threads that hang outside poll() or ended."""
+    """Return (detail, facts) about polling threads that hang outside poll(), or that have ended."""
     if idle(w, limits)[0]:
         return {}, []
     dumps = (*window.earlier_dumps, *window.dumps)
@@ -438,7 +438,7 @@ def _cause(window: ClientWindow, w: Windows, limits: Thresholds) -> str:
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """Return True if the application polls throughout the window.
 
-    A single poll is not enough: a member that is removed from its group repeatedly polls each time it has joined again.
+    A single poll is not enough, because a member that its group keeps removing also polls after each new join.
     """
     w = window.table
     away_now = w.max("last-poll-seconds-ago")[0]

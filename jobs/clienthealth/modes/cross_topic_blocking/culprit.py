@@ -20,7 +20,8 @@ from clienthealth.model.readings import Reading
 def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation: float) -> str | None:
     """Return the topic with record counts proportional to the times between polls; None if no topic stands out.
 
-    If all polls returned records of a single topic, that topic is returned.
+    If only one topic has records in the newest poll and in each poll that is followed by at least `least_seconds`
+    without a poll, that topic is returned.
 
     `readings`        the samples of one client, in order of time
     `least_seconds`   minimum time (s) between two polls; shorter times are left out
@@ -32,8 +33,8 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
     moved = [topic for topic in newest if all(topic in moved_by for _, moved_by in long)]
     if len(moved) < 2 or len(long) < 2:
         return moved[0] if len(moved) == 1 else None
-    shares = {topic: [away / moved_by[topic] for away, moved_by in long] for topic in moved}
-    varies = sorted((max(of_topic) / min(of_topic) - 1, topic) for topic, of_topic in shares.items())
+    per_record = {topic: [away / moved_by[topic] for away, moved_by in long] for topic in moved}
+    varies = sorted((max(of_topic) / min(of_topic) - 1, topic) for topic, of_topic in per_record.items())
     (least, topic), (next_least, _) = varies[:2]
     return topic if least <= most_variation and next_least > 2 * least + most_variation else None
 

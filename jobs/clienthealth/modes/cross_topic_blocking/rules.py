@@ -92,7 +92,7 @@ def without_records(w: Windows, limits: Thresholds) -> Runs:
 def in_one_queue(w: Windows) -> Bools:
     """Return one flag per window: True if all topics (two or more) of a librdkafka client share one queue.
 
-    Topics share a queue if records of each topic wait on the broker, and all report the same queue length above 0.
+    Topics share a queue if they all report the same queue length above 0, and records of each topic wait on the broker.
     """
     of_topics = queues(w)
     least, most = np.full(len(w), np.inf), np.zeros(len(w))

@@ -44,7 +44,7 @@ TROUBLES = ("connection-close-total", "record-retry-total", "record-error-total"
 #: If a client loses at least REFUSED_PER_SECOND connections per second, brokers refuse its connections. Time-outs cost
 #: fewer connections per second.
 REFUSED_PER_SECOND = 0.2
-#: Parts of the names of errors that report too few replicas, written only with letters in lower case.
+#: Parts of names of errors about too few replicas. Names are compared in lower case, by letters only.
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
@@ -164,7 +164,7 @@ NO_WAIT, LIVING, STUCK = 0, 1, 2
 
 @per_windows
 def io_thread(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
-    """Return the I/O thread's state, LIVING or STUCK, for windows in which records wait too long; else NO_WAIT."""
+    """Return the I/O thread's state: `NO_WAIT`, or, if records wait too long in a window, `LIVING` or `STUCK`."""
     waits = stalled(w, limits)
     state = waits.astype(np.int8)
     if waits.any():
@@ -257,7 +257,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 def _tried_for(refused: Sequence[LogEvent]) -> float:
     """Return a lower bound (s) of the time that a batch has waited; infinity if the client has made its last attempt.
 
-    With the default of `retries`, the number of attempts is ENDLESS minus the attempts left. Each attempt takes at
+    With the default of `retries`, the number of attempts is `ENDLESS` minus the attempts left. Each attempt takes at
     least 0.1 s.
     """
     tried = max((captured(event, "waitMs") / 1000 for event in refused if "request" in event.captures), default=0.0)
@@ -305,7 +305,10 @@ def _refused(window: ClientWindow) -> list[LogEvent]:
 
 
 def _unreachable(window: ClientWindow) -> list[LogEvent]:
-    """Return the lines on failed connections to brokers with an id; if there are none, lines that name no broker."""
+    """Return the lines on failed connections to brokers that the client knows from metadata.
+
+    If there are none, return the lines that do not show whether the broker is a bootstrap broker.
+    """
     lines = events(window, CONNECTION_FAILED, CONNECTION_FAILED_OF_AIOKAFKA)
     failed = [e for e in lines if not e.captures.get("node", "-").startswith("-")]
     return failed or events(window, CONNECTION_FAILED_SOMEWHERE)
@@ -346,7 +349,10 @@ def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """Return True if several samples show deliveries, and no record waits or the latest delivery is recent."""
+    """Return True if several samples show deliveries, and either no record waits or the last delivery is recent.
+
+    A delivery is recent if it is less than `min_stalled_seconds` before the last sample.
+    """
     w = window.table
     return bool(w.rises(delivered(w))[0] > 1) and _delivers(w, thresholds)
 

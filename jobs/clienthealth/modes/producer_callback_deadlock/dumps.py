@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 THREAD_DIED = mode_file(__file__).reads("thread-died")
 SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
-#: Dumps closer than APART_SECONDS count as one: two exporters may dump a process at once.
+#: Dumps closer than APART_SECONDS count as one, because two exporters may dump a process at once.
 APART_SECONDS = 5.0
 #: A thread that mostly sleeps uses at most `LITTLE * still_cpu_share` of one CPU.
 LITTLE = 5
@@ -149,7 +149,7 @@ def _rises(window: ClientWindow, since_ms: int) -> bool:
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """Return True if MIN_READINGS samples follow the dump, or if no samples are expected after the dump."""
+    """Return True if MIN_READINGS values of select-total follow the dump, or if no value can follow it."""
     times = [ts_ms for ts_ms, _ in reported(window.readings, SELECTS)]
     last = window.ends_ms is not None and dump.ts_ms > window.ends_ms
     return not times or last or sum(ts_ms > dump.ts_ms for ts_ms in times) >= MIN_READINGS

@@ -49,10 +49,10 @@ EXHAUSTED = tuple(map(FILE.reads, ("exhausted", "queue-full")))
 METADATA_WAITED, CLOSING = map(FILE.reads, ("send-blocked-on-metadata.metadata-waited", "producer-not-closed.closing"))
 CLOSED_PRODUCER, DIED = map(FILE.reads, ("producer-not-closed.closed", "producer-not-closed.died"))
 
-#: Causes that make the I/O thread wait for a limited time.
+#: Causes that hold the I/O thread for a limited time, or not at all.
 BOUNDED = ("send-in-callback", "flush-refused")
 
-#: A callback still runs if callback-time-max grows by this share of the time between two samples.
+#: A callback still runs if callback-time-max grows by at least this share of the time between two samples.
 RUNNING_SHARE = 0.9
 
 

@@ -304,7 +304,7 @@ def sent_any(w: Windows) -> Bools:
 
 @per_windows
 def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
-    """Return for each window why sends fail: NEVER, RENEWED or DISCONNECTED; 0 if no send fails or no reason is known.
+    """Return for each window why sends fail: `NEVER`, `RENEWED`, `DISCONNECTED`; 0 for no failure or no known reason.
 
     Only samples after the last successful send are used. If a sample after the last successful send shows buffered
     records, or a thread that waits for memory, metadata is not the reason.

@@ -22,16 +22,16 @@ def run(args: argparse.Namespace) -> int:
         print("\n".join(f"{name} {value}" for name, value in options.items()))
         return 0
     settings = load(args.config)
-    _connect_options(settings.kafka.options)
+    _refuse_wrong_options(settings.kafka.options)
     for file in settings.groups.clusters.values():
-        _connect_options(load(file, environ={}).kafka.options, f"{file}: ")
+        _refuse_wrong_options(load(file, environ={}).kafka.options, f"{file}: ")
     fixed_labels(settings)
     read_owners(settings.owners.files)
     print(in_force(settings, changed_only=args.changed) or "# Every setting has its default.")
     return 0
 
 
-def _connect_options(options: Mapping[str, str], where: str = "") -> None:
+def _refuse_wrong_options(options: Mapping[str, str], where: str = "") -> None:
     from clienthealth.model.errors import SettingsError
     from clienthealth.platform.logins import java_options, python_options
 

@@ -1,4 +1,4 @@
-"""`kafka-health diagnose PATH…` judges ticket attachments; `watch PID|URL…` judges a running client."""
+"""`kafka-health diagnose` judges ticket attachments; `watch` judges running clients or a consumer group."""
 
 from __future__ import annotations
 

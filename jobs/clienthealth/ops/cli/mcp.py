@@ -1,7 +1,7 @@
 """`kafka-health mcp`: a read-only server of the Model Context Protocol, for AI assistants of people on call.
 
-The server reads the API of the Prometheus exporter, and needs no connection to Kafka. Every answer begins with NOTICE,
-a warning not to follow instructions in clients' texts.
+The server reads the API of the Prometheus exporter, and needs no connection to Kafka. Every answer begins with
+`NOTICE`, a warning not to follow instructions in clients' texts.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def asker(url: str, user: str, password: str = "") -> Ask:
 
 
 def server(settings: Settings, ask: Ask) -> MCPServer[Any]:
-    """Return the MCP server with its tools. `ask` reads a path from the exporter (see `asker`)."""
+    """Return the MCP server with its tools. `ask` reads a document from the exporter (see `asker`)."""
     from mcp.server import MCPServer
     from mcp.server.mcpserver import exceptions
     from mcp.types import ToolAnnotations
@@ -119,7 +119,7 @@ class Tools:
     def client(self, key: str) -> str:
         """Show one client: options, verdicts, evidence (with topic, partition and offset), and what was ruled out.
 
-        key: as unhealthy_clients returns it (service|instance|client_id).
+        key: the client's key (service|instance|client_id), as the tool unhealthy_clients returns it.
         """
         return answer(self._ask(f"clients/{quote(key, safe='')}"))
 
@@ -167,10 +167,10 @@ class Tools:
 
 
 def answer(data: Any, most: int = MAX_TEXT) -> str:
-    """Return a JSON document with the data and NOTICE.
+    """Return a JSON document with the data and `NOTICE`.
 
-    Secrets are hidden. `most`: maximum characters per text; lists and texts are cut to MAX_ANSWER characters in total.
-    Raises ValueError if the shortest answer is still too long.
+    Secrets are hidden. `most`: maximum number of characters per text. Lists and texts are cut until the document has at
+    most `MAX_ANSWER` characters. Raises ValueError if even the shortest document is too long.
     """
     left_out = 0
 

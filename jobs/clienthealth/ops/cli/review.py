@@ -138,7 +138,7 @@ def clusters(settings: Settings) -> list[Settings]:
 def actions_beside(folder: Path) -> Path:
     """Return the path of `actions.toml` in the review's folder; without such a file, its path in the parent folder.
 
-    All reviews have the same parent folder.
+    By default, all reviews have the same parent folder, and so share the file there.
     """
     from clienthealth.review.actions import FILE
 

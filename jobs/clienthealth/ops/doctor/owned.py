@@ -37,7 +37,7 @@ def owners_known(settings: Settings) -> Iterator[Finding]:
         records, trouble = [], str(error)
     clients = []
     for record in records:
-        # The Prometheus exporter counts unreadable records.
+        # Skip unreadable records, because the Prometheus exporter counts them.
         with suppress(RecordError):
             clients += [decode(bytes(record.value)).client] if record.value is not None else []
     if trouble:

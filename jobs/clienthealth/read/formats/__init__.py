@@ -25,10 +25,10 @@ class Record:
 
     `text`      the value without leading blanks and byte order mark; '' for a binary value
     `data`      the value if it is binary, else None
-    `signal`    metrics or logs if the value is OTLP in protobuf, else None
+    `signal`    `metrics` or `logs` if the value is OTLP in protobuf, else None
     `document`  the value if it is JSON or was decoded with a schema; else None
     `key`       the Kafka key as text; None if it is missing, too long or not text
-    `headers`   the record's headers that the decoder reads, as text by name
+    `headers`   maps a header's name to its value as text; only headers that the decoder reads
     `ts_ms`     the Kafka record's own time, epoch milliseconds
     `identity`  the settings [identity], which list the attributes that name a client
     """
@@ -48,6 +48,7 @@ class Format:
     """One wire format.
 
     `name`         the format's name; a record header `format` with this name selects the format
+    `stream`       `metrics` or `logs`
     `order`        formats are tried in ascending order; the first that recognises a record decodes it
     `recognise`    returns True if the record has this format; never raises an exception
     `decode`       returns a record's snapshots or log lines, depending on `stream`. Returns None if essential parts
@@ -56,7 +57,7 @@ class Format:
     `interval_ms`  the reporting interval (ms) if a record does not contain it
     `groups`       True if records in this format may describe consumer groups
     `binary`       True if the format reads binary values (`Record.data`), and only these
-    `text`         True if this format of metrics also reads text that is not JSON
+    `text`         True for a format of metrics that reads text other than JSON
     `about`        a description in one line, for a format without its own module
     """
 

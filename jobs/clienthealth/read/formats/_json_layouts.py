@@ -172,7 +172,7 @@ def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
         service = service_of_pod(pod)
     if service is None and (unit := value_of("unit")) is not None:
         service = unit.removesuffix(".service")
-    # Ignore an error that is a JSON object: the layout also has paths to the object's fields with the error's text.
+    # Ignore an error that is a JSON object, because the layout also has paths to the fields of this object.
     said = "" if error is None or error.startswith("{") else error
     nanos = number(value_of("nanos"))
     seconds = number(time) if nanos is not None else None

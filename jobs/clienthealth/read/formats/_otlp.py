@@ -63,7 +63,8 @@ def subject_of(kind: str, attributes: Mapping[str, str], ids: Sequence[str]) -> 
 def attributes_of(listed: Any) -> Mapping[str, str]:
     """Return a mapping from an attribute's name to its value as text. `listed`: OTLP's JSON list of attributes.
 
-    Attributes without a value, or with a list or object, are left out. If a name occurs twice, the first value is used.
+    Attributes without a value, or with a list or object as value, are left out. If a name occurs twice, the first value
+    is used.
     """
     by_name: dict[str, str] = {}
     for one in listed if type(listed) is list else ():
@@ -85,7 +86,7 @@ def first(attributes: Mapping[str, Any], names: Sequence[str]) -> str | None:
 
 
 def resource_of(attributes: Mapping[str, str], identity: IdentitySettings) -> Identity:
-    """Return the client's identity in a resource's attributes; `client_id` is None if no attribute contains it."""
+    """Return the client's identity from a resource's attributes; `client_id` is None if no attribute contains it."""
     name = first(attributes, ("client_software_name", "client.software.name")) or ""
     library, version = software(name, first(attributes, ("client_software_version", "client.software.version")) or "")
     return Identity(

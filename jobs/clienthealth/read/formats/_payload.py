@@ -33,8 +33,9 @@ class PayloadError(ValueError):
 def fill(record: Record, value: bytes | memoryview, settings: Settings) -> None:
     """Unpack `value` into the fields `text`, `document`, `data` and `signal` of `record`.
 
-    Raises PayloadError if `value` cannot be unpacked. If `value` needs a schema, also raises ServiceError (the registry
-    does not answer or rejects the login), DependencyError (no fastavro) and SettingsError (unreadable file).
+    Raises PayloadError if `value` cannot be unpacked. A value that needs a schema can also raise ServiceError (the
+    registry does not answer or rejects the login), DependencyError (fastavro is not installed) and SettingsError
+    (unreadable file).
     """
     data = unpacked(value, settings.monitor.max_record_bytes)
     if frame := framed(data):
@@ -65,7 +66,7 @@ def _fill(record: Record, data: bytes | memoryview) -> None:
 
 
 def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Settings) -> None:
-    """Decode `data`: as JSON if possible, else with schema `number` of the schema registry."""
+    """Decode `data` as JSON if possible, else with schema `number` of the schema registry."""
     if data[0] in b"{[":
         with suppress(PayloadError):
             _fill(record, data)
@@ -153,7 +154,7 @@ def _zstd() -> tuple[Any, type[Exception]]:
 
 
 def framed(data: bytes | memoryview) -> tuple[int, memoryview] | None:
-    """Return (schema's id, data after the frame); None for a payload without a schema registry's frame."""
+    """Return (schema's number, data after the frame); None for a payload without a schema registry's frame."""
     if len(data) <= _FRAME or data[0] != 0:
         return None
     view = memoryview(data)
@@ -163,7 +164,7 @@ def framed(data: bytes | memoryview) -> tuple[int, memoryview] | None:
 def without_message_path(data: memoryview) -> memoryview:
     """Return the data after the path that locates a protobuf message in its schema.
 
-    The path is a list of zigzag varints; the first varint is the number of the varints after it. Raises PayloadError if
+    The path is a list of zigzag varints; the first varint is the number of the other varints. Raises PayloadError if
     the data do not begin with a path.
     """
     try:

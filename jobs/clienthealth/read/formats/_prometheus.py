@@ -38,7 +38,7 @@ def series(name: str, labels: Labels) -> tuple[Identity, Subject, str | None] | 
     instance = label(values, "instance")
     host, scraped = label(values, "host", "pod"), None
     if url := label(values, "url", "endpoint"):
-        # Prefer the scraped JVM's address: `host` may be the scraper's own host.
+        # Prefer the scraped JVM's address, because `host` may be the scraper's own host.
         host, scraped = host_and_instance(url, host)
     process = Identity(
         service=label(values, "service", "application", "app", "job"),

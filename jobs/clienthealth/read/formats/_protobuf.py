@@ -45,7 +45,8 @@ def message_of(message: str, data: bytes | memoryview) -> Any:
 def attributes(pairs: tuple[bytes, ...]) -> Mapping[str, str]:
     """Return a mapping from an attribute's name to its value as text. `pairs`: encoded `KeyValue` messages.
 
-    Attributes without a value, or with a list or object, are left out. If a name occurs twice, the first value is used.
+    Attributes without a value, or with a list or object as value, are left out. If a name occurs twice, the first value
+    is used.
     """
     by_name: dict[str, str] = {}
     for name, value in map(_pair, pairs):

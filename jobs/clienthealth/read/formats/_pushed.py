@@ -30,7 +30,7 @@ _OF_GROUP = re.compile(r"consumer-(.+)-\d+")
 def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> dict[str, str]:
     """Return the client's identity, from our broker plugin's headers. The keys are names in `decode.HEADERS`.
 
-    A value is '' if unknown. Returns {} if the record is not a push (no header INSTANCE).
+    A value is '' if unknown. Returns {} if the record is not a push (no header `INSTANCE`).
     """
     if not (instance := headers.get(INSTANCE)):
         return {}

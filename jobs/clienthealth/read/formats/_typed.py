@@ -29,7 +29,7 @@ Values = tuple[float, ...]
 
 
 def _struct(name: str, metrics: Iterable[str]) -> type[msgspec.Struct]:
-    """Create a struct type with one field per metric, named by its index: `f0`, `f1`, …."""
+    """Create a struct type with one field per metric. The fields are named by number: `f0`, `f1`, …."""
     field = msgspec.field
     fields = [
         (f"f{n}", Annotated[float, msgspec.Meta(le=MOST[metric])] | None, field(default=UNKNOWN, name=metric))
@@ -71,7 +71,7 @@ class FastTopic(msgspec.Struct, gc=False):
 
     @property
     def values(self) -> Values:
-        """The values in the order of TOPIC_METRICS. An unknown value is UNKNOWN (NaN) or negative."""
+        """The values in the order of TOPIC_METRICS. An unknown value is `UNKNOWN` (NaN) or negative."""
         return _filled(_READ_TOPIC(self.metrics)) if self.metrics is not None else (UNKNOWN,) * len(TOPIC_METRICS)
 
 
@@ -93,7 +93,8 @@ class Fast(msgspec.Struct, gc=False):
 
     `ts_ms`        time of the snapshot, epoch milliseconds
     `client`       the reporting client; its `identity` is complete and has a valid kind
-    `values`       in the order of CLIENT_METRICS[kind]; unknown values are UNKNOWN (NaN) or negative; none is infinite
+    `values`       the client's metrics, in the order of CLIENT_METRICS[kind]. No value is infinite; an unknown value is
+                   `UNKNOWN` (NaN) or negative
     `topics`       the values of topics, partitions and threads
     `config`       options of the client by name; records with equal bytes in `config` share one object
     `interval_ms`  the client's reporting interval

@@ -58,7 +58,7 @@ def _key(head: str) -> tuple[str, Labels]:
 
 
 def _fields(written: str) -> dict[str, Any] | None:
-    """Return a line's fields except quoted texts; None if the line is invalid."""
+    """Return a line's fields, except fields with a quoted text; None if the fields are invalid."""
     fields: dict[str, Any] = {}
     at = 0
     while (field := _FIELD.match(written, at)) is not None:

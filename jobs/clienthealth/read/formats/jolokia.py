@@ -15,7 +15,7 @@ from clienthealth.model.values import epoch, mapping, measurement
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.mbeans import read
 
-#: Matches an MBean's name. If a request's name is a pattern, the keys of the response's `value` are MBeans' names.
+#: Matches an MBean's name. If a request has a pattern of names, the keys of the response's `value` are MBeans' names.
 MBEAN = re.compile(r"[^=]+:.*=")
 
 

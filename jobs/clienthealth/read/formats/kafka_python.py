@@ -27,7 +27,7 @@ LONGEST_QUEUE_SECONDS = 3_600
 
 @lru_cache(maxsize=4096)
 def _group(name: str) -> tuple[Subject, Mapping[str, str]] | None:
-    """Return (subject, our metric names by kafka-python's names) for a group of metrics; None for an unknown group."""
+    """Return (subject, map from kafka-python's names to ours) for a group of metrics; None for an unknown group."""
     if (match := GROUP.fullmatch(name)) is None:
         return None
     mbean_type, _, subject = name.partition(".")

@@ -1,4 +1,4 @@
-"""Events of Metricbeat's modules `kafka` (metricsets producer and consumer) and `jolokia` (with the user's mappings).
+"""Events of Metricbeat's modules `kafka` (metricsets `producer`, `consumer`) and `jolokia` (with the user's mappings).
 
 The event's `host` is the host of Metricbeat; `service.address` is the address of the client.
 """

@@ -75,7 +75,7 @@ class _Meaning(NamedTuple):
 
 
 class _Shape:
-    """Where the times and values of data points are in the bytes of a scope.
+    """The positions of the data points' times and values in the bytes of a scope.
 
     `meanings` maps the bytes around these numbers to the numbers' meaning.
     """
@@ -86,7 +86,7 @@ class _Shape:
 
 
 class Shapes:
-    """A cache: where the numbers are in the bytes of instrumentation scopes."""
+    """A cache of the positions of numbers in the bytes of instrumentation scopes."""
 
     def __init__(self) -> None:
         self._of_size: dict[int, dict[str, _Shape]] = {}

@@ -22,11 +22,13 @@ MEASURED = "measured."
 
 
 class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"one_of": "is"}):
-    """A condition on the value of a client's option: a text, a pattern, or a limit.
+    """A condition on the value of a client's option. The condition gives texts, a pattern or limits for the value.
 
     `option`  the option's name, or `measured.` and the name of one of the client's measurements
     `one_of`  the values for which the condition holds, in lower case; the key in TOML is `is`
     `like`    a regular expression that the whole value must match, as an alternative to `one_of`
+    `below`   the condition holds for a value below this limit
+    `above`   the condition holds for a value above this limit
     `of`      name of an option if `below` and `above` are multiples of the option's value; '' if they are plain numbers
     """
 
@@ -77,7 +79,7 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
 
 _TABLES = table(Path(__file__).with_suffix(".toml"))
 _SOURCES = _TABLES.pop("sources")
-#: Literals must not contain these characters: in raw JSON, which is searched, they may be escaped.
+#: Literals must not contain these characters, because literals are searched for in raw JSON, which may escape them.
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
 _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 #: Matches the end of an error's class name in a log line, but not the end of a class name in source code.
@@ -107,15 +109,16 @@ def _coded(error: str) -> dict[str, object]:
         "id": f"code-{error}",
         "source": _SOURCES["named"],
         "literal": code,
-        "or_literals": ["{:error, :", "{error,", "eason: :"],
+        "or_literals": ["{:error, :", "{error,", "eason: :", "error_code"],
         "pattern": rf"(?:\b(?:[Ee]rror[\"']?[:=]? ?|code[\"']?[:=] ?)|\"type\": ?|返回 ?)[\"'`]?{code}(?:_FAILED)?\b"
         rf"|\b(?:failed:?|returned|answered|got|reason:|cause:) \(?{code}(?=[.;)\s]|\Z)"
-        rf"|(?:\{{:error, :|\{{error,|eason: :){atom}\b",
+        rf"|(?:\{{:error, :|\{{error,|eason: :|error_code:? :){atom}\b",
         "examples": [
             {"line": f"Error: {code}"},
             {"line": f'"type":"{code}"'},
             {"line": f"commit failed: {code}"},
             {"line": f"{{:error, :{atom}}}"},
+            {"line": f"metadata failed with error_code :{atom}"},
         ],
     }
 
@@ -160,7 +163,7 @@ TROUBLES = tuple(BY_ID.values())
 def lint(options: Mapping[str, str], kind: Kind | None) -> list[tuple[Trouble, str]]:
     """Return (known issue, text) for each issue that a client's options or measurements show.
 
-    `text` lists the options and measurements with values that cause or show the issue, as `name = value, …`. Issues
+    `text` lists the options and measurements in the issue's conditions, as `name = value, …`. Issues
     that measurements show come first. In `options`, the names of measurements begin with `measured.`.
     """
     found = []

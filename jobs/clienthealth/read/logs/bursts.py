@@ -13,8 +13,8 @@ from clienthealth.read.logs.dumps import DUMP_LINE
 #: Length (ms) of the intervals in which events with the same pattern, client, thread and address are merged.
 SAMPLING_MS = 100
 #: Equal lines of thread dumps are merged if they are in the same block (SLOT_BYTES) of a file and have times in the
-#: same interval (LINE_SAMPLING_MS). Blocks are numbered modulo SLOTS, so the numbers repeat only after 256 KiB. A dump
-#: of up to 256 KiB therefore keeps nearly all lines.
+#: same interval (LINE_SAMPLING_MS). Blocks are numbered modulo `SLOTS`, so the numbers repeat only after 256 KiB. A
+#: dump of up to 256 KiB therefore keeps nearly all lines.
 SLOT_BYTES, SLOTS, LINE_SAMPLING_MS = 512, 512, 30_000
 
 T = TypeVar("T")
@@ -58,9 +58,9 @@ def sample_key(event: LogEvent) -> tuple[str, ...]:
 
 
 def is_new(kept: dict[Hashable, E], entry: E) -> bool:
-    """Add an entry to `kept` and return True.
+    """Add an entry to `kept` and return True, unless `kept` has an entry with an equal `sample`.
 
-    If `kept` has an entry with an equal `sample`, increase the `repeats` of that entry, and return False.
+    If `kept` has such an entry, increase the `repeats` of that entry, and return False.
     """
     first = kept.setdefault(entry.sample, entry)
     if first is not entry:
@@ -79,17 +79,17 @@ def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
     return [one for of_process in by_process.values() for one in newest(of_process, most, lambda one: one.signature)]
 
 
-def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list[T]:
+def newest(items: Sequence[T], most: int, key: Callable[[T], Hashable]) -> list[T]:
     """Return the newest items, and always the newest item of each key.
 
-    `items`: in order of time. `most`: limit for the number of returned items; only the newest items of keys may exceed
-    the limit. `sort`: the function that returns an item's key. If items are left out, the result is grouped by key.
+    `items`: in order of time. `most`: limit for the number of returned items; exceeded only if there are more keys than
+    `most`. `key`: the function that returns an item's key. If items are left out, the result is grouped by key.
     """
     if len(items) <= most:
         return list(items)
-    of_sort = grouped(items, sort)
-    each = _allowed({name: len(members) for name, members in of_sort.items()}, most)
-    return [item for members in of_sort.values() for item in members[max(0, len(members) - each) :]]
+    by_key = grouped(items, key)
+    each = _allowed({name: len(members) for name, members in by_key.items()}, most)
+    return [item for members in by_key.values() for item in members[max(0, len(members) - each) :]]
 
 
 def _allowed(sizes: Mapping[Hashable, int], most: int) -> int:

@@ -48,7 +48,7 @@ CALM = ("TRACE", "DEBUG", "INFO")
 #: If a match ends after the first MAX_SHOWN characters, the shown text begins MAX_LEFT characters before the match.
 MAX_LEFT, MAX_SHOWN = 40, 160
 
-#: Texts of thread dumps, as raw JSON contains them: only tabs are escaped (`\\tat `).
+#: Texts of thread dumps. The texts are searched for in raw JSON, too, where a tab is escaped (`\\tat `).
 _OF_DUMPS = (*SHIPPED, "\tat ", "\\tat ", " tid=0x", "Mounted virtual thread", "JNI global", DEADLOCK, HOLDER)
 
 
@@ -61,7 +61,7 @@ def literals(catalogue: Catalogue) -> tuple[str, ...]:
 def events_and_dumps(
     line: LogLine, source: Source, catalogue: Catalogue, attached: bool = False
 ) -> tuple[list[LogEvent], list[ThreadDump]]:
-    """Return (events, dumps) of a log line with a time: one event per matching pattern.
+    """Return (events, dumps) of a log line with a time. Each matching pattern gives one event.
 
     `attached`: True for a line of an attached file. Patterns for lines of any program apply only to attached files. A
     dump's line that was sent alone becomes an event DUMP_LINE.
@@ -181,7 +181,7 @@ def _telling_line(line: LogLine, source: Source, body: str, match: re.Match[str]
     text = body[begin : end if end >= 0 else None]
     cut = match.start() - begin - MAX_LEFT
     if match.end() - begin <= MAX_SHOWN or cut <= 0:
-        # Remove the mark `# ` of a title: `_unlinked` (pastes.py) may have added the mark to the text.
+        # Remove the mark `# ` of a title, because `_unlinked` (pastes.py) may have added the mark to the text.
         return text.removeprefix("# "), source
     prefix = KAFKA_PREFIX.search(text, 0, cut)
     named = f"{prefix[0]}] " if prefix else ""

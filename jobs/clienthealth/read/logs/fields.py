@@ -44,7 +44,7 @@ def level_name(level: str) -> str:
 
 
 def service_of_pod(pod: str) -> str:
-    """Return a pod's name without the suffix of a deployment or a stateful set."""
+    """Return a pod's name without the suffix that a deployment or a stateful set adds."""
     return _POD_SUFFIX.sub("", pod)
 
 

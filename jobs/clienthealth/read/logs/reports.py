@@ -24,8 +24,8 @@ from clienthealth.model.tables import table
 
 Floats = npt.NDArray[np.float64]
 BUCKETS = 1 << 14
-#: A sentence counts as the report of a known issue if the issue has at least this probability. A known issue causes no
-#: verdict on a client.
+#: A sentence counts as the report of a known issue if the issue has at least this probability. A low limit does little
+#: harm, because a known issue causes no verdict on a client.
 OF_ISSUE = 0.3
 #: Minimum probability that a person's sentence reports a failure. Below this probability, a match in the sentence does
 #: not count if the log pattern may match lines of any program (`Wording.loose`).
@@ -39,7 +39,7 @@ _DIGITS = re.compile(r"\d+")
 
 
 class _Model(NamedTuple):
-    """For each label, a weight per bucket, a bias, and whether it is a failure mode."""
+    """For each label, a weight per bucket, a bias, and whether the label is a failure mode (`failing`)."""
 
     labels: tuple[str, ...]
     weights: Floats
@@ -88,7 +88,7 @@ class Judged(NamedTuple):
     def counts(self, least: float) -> bool:
         """True if the sentence counts as a report of `label`.
 
-        `least`: `LogLine.narrated`. The limit for known issues is always OF_ISSUE.
+        `least`: minimum probability for failure modes (`LogLine.narrated`). The minimum for known issues is OF_ISSUE.
         """
         return self.of_issue >= OF_ISSUE or (not self.of_issue and self.of_failure >= least)
 

@@ -259,7 +259,7 @@ class Times:
         if "d" in parts:
             self.last = moment
             return moment
-        # If the time of day falls by more than half a day, midnight has passed.
+        # If the time of day jumps back by more than half a day, midnight has passed.
         if self.last is not None and self.last - moment > _HALF_DAY and not self._is_late(moment + _DAY_LONG):
             moment += _DAY_LONG
         elif self.last is None and self._is_late(moment):

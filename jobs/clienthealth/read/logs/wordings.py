@@ -37,18 +37,19 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     """A log pattern.
 
     `id`           hyphenated and unique; part of the monitor's state on disk (`LogEvent.signature`)
-    `source`       maps a library to the versions and the source file of the line; the key `any` stands for any program
+    `source`       maps a library to the versions and the source file that log the line; the key `any` stands for any
+                   program
     `literal`      every match contains this text, or one of `or_literals`. The texts are searched for before the
                    pattern, because a search for a text is faster. Case matters
     `or_literals`  alternatives to `literal`. In `literal` and `or_literals`, `%name%` stands for a list of texts: the
                    table `searches` of shapes.toml has the lists
-    `pattern`      regular expression for the message or the lines below it. Named groups become `LogEvent.captures`;
-                   `%name%` stands for a part in shapes.toml
-    `logger`       beginning of the logger's name; None for any. Names without a dot are not tested
-    `also`         the known issue (its id) that a matching line shows besides the failure; '' if none
+    `pattern`      regular expression, searched for in the message and the lines below it. Named groups become
+                   `LogEvent.captures`; `%name%` stands for a part in shapes.toml
+    `logger`       beginning of the logger's name; None for any logger. Loggers' names without a dot are not tested
+    `also`         id of the known issue that a matching line shows besides the failure; '' if it shows none
     `reports`      '' or a label of the classifier (`judged`). A pattern with a label applies only to texts in which a
-                   person reports a case. In these texts, a sentence to which the classifier gives the label counts as a
-                   match, too
+                   person reports a problem. In these texts, a sentence to which the classifier gives the label counts
+                   as a match, too
     `examples`     lines that the pattern must match
     """
 
@@ -70,7 +71,7 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
 
     @property
     def narrated(self) -> bool:
-        """True if the pattern counts only in texts in which a person reports a case."""
+        """True if the pattern counts only in texts in which a person reports a problem."""
         return bool(self.reports)
 
     @property
@@ -91,15 +92,15 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     `life`        the change in the client's life: `begins`, `closes` (begins to close), `closed`, `loses` (ends with
                   undelivered records) or `is killed` (the client's process is killed); None if the event shows no
                   change
-    `counted`     name of a counter of the Java client, or ''. A line is ignored if the counter does not rise about the
+    `counted`     name of a counter of the Java client, or ''. A line is ignored if the counter does not rise around the
                   time of the line
     `halted`      name of a counter of the Java client, or ''. A line is ignored if the counter rises after the line
     `away`        True if the event occurs only after max.poll.interval.ms without a poll()
-    `unserved`    True if the brokers or the group's coordinator do not serve the client
+    `unserved`    True if the event shows that the brokers or the group's coordinator do not serve the client
     `otherwise`   True if the event's patterns apply only to text that no other pattern matches
     `suspects`    the failure modes that the event suggests, each with the cause of the failure ('' if unknown). An
                   event suggests failures only in attached texts in which no later line matches an event with `relief`
-    `enough`      the minimum number of lines that raise the suspicion in `suspects`
+    `enough`      the minimum number of lines for a suspicion in `suspects`
     """
 
     says: str
@@ -191,7 +192,7 @@ class Catalogue:
     def _literals_in(self, text: str) -> Iterator[int]:
         """Yield the indices in `_by_literal` of the literals that a text contains.
 
-        The search leaves out each literal if the text lacks the literal's rarest pair of characters. Few are left.
+        To save time, a literal is searched for only if the text contains the literal's rarest pair of characters.
         """
         common = _pairs(text) & self._by_pair.keys()
         for index in sorted(chain.from_iterable(self._by_pair[pair] for pair in common)):

@@ -41,7 +41,7 @@ public class Legacy {
         Control.await();
         WORKERS.get(0).interrupt();
         if (INTERRUPTED.equals("commits")) {
-            // If the first commit failed after the shutdown, the interrupt above would end its retries.
+            // Wait until the first commit has failed. After a shutdown, the interrupt would end Kafka's retries of it.
             LOOKING.await();
             Method looks = Class.forName("LegacyShutdown").getDeclaredMethod("looksForCoordinator", Thread.class);
             looks.setAccessible(true);

@@ -32,7 +32,7 @@ import org.slf4j.LoggerFactory;
  * threads         number of sending threads
  * thread          names of these threads
  * rate            records/s of each client
- * sync            wait for each record
+ * sync            true: wait until each record is acknowledged
  * every           number of records per log line
  * p.NAME, c.NAME  client options
  *

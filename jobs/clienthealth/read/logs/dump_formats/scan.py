@@ -219,7 +219,7 @@ class _Scan:
         return self.dump
 
     def _close(self) -> None:
-        # A dump with only the names of threads does not show what the threads do.
+        # Drop a dump with only the names of threads, because it does not show what the threads do.
         dump = self.dump
         if dump is not None and (
             dump.titled or len(dump.taken) > len(dump.blocks) or any(b.state for b in dump.blocks)
@@ -269,7 +269,7 @@ def bare_stacks(text: str) -> list[Dump]:
 
 
 def may_begin_dump(text: str) -> bool:
-    """True if the text has several lines and contains one of LITERALS, the texts that mark a dump."""
+    """True if the text has several lines and contains one of `LITERALS`, the texts that mark a dump."""
     return "\n" in text and any(literal in text for literal in LITERALS)
 
 
@@ -284,6 +284,6 @@ def dumps_in(text: str, alone: bool = True) -> list[Dump]:
         dumps = dumps_of_document(parsed(text.lstrip("\ufeff")), text.count("\n") + 1)
         if dumps:
             return dumps
-    # Most log lines contain none of HINTS, so the slow `scan` is skipped.
+    # Most log lines contain none of `HINTS`, so the slow `scan` is skipped.
     dumps = scan(text) if (alone or "\n" in text) and any(hint in text for hint in HINTS) else []
     return dumps or (bare_stacks(text) if alone else [])

@@ -1,6 +1,7 @@
 """Build a dump's threads from lines or JSON, and recognise their frames.
 
-Frames of kafka-python get the Java method's name, because failure modes know only Java methods.
+If a function of kafka-python was ported from a Java method (`[ported]` in shapes.toml), the function's frames get the
+Java method's name, because failure modes know only Java methods.
 """
 
 from __future__ import annotations
