@@ -1,4 +1,4 @@
-"""Convert incidents from the review.json of a weekly review to annotations for Grafana."""
+"""Read the incidents in a weekly review's review.json, and convert them to annotations for Grafana."""
 
 from __future__ import annotations
 

@@ -36,7 +36,10 @@ Limits = Mapping[float, str]
 
 
 def limits(base: str, above: Limits) -> build.ThresholdsConfig:
-    """Return thresholds that colour a value by the highest limit that it reaches; `base` if it reaches none."""
+    """Return thresholds that give a value the colour of the highest limit that the value reaches.
+
+    `base`: colour of a value that reaches no limit. `above`: maps each limit to its colour.
+    """
     thresholds = [model.Threshold(value=None, color=base)]
     thresholds += [model.Threshold(value=float(value), color=colour) for value, colour in sorted(above.items())]
     return build.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(thresholds)

@@ -176,12 +176,12 @@ def rows(
 ) -> Panel:
     """Return a table with one row per set of labels and one column per query.
 
-    `columns`: query and unit of each column, by the column's heading.
+    `columns`: maps the heading of each column to the column's query and unit.
     `hidden`: labels that get no column.
-    `above`: thresholds of each column, by heading.
-    `words`: mappings that show values as words, by the heading of the values' column.
-    `coloured`: colours of a label's values, by label.
-    `linked`: links that appear after a click on a label's value, by label.
+    `above`: maps the heading of a column to the column's thresholds.
+    `words`: maps the heading of a column to value mappings, which show the column's values as words.
+    `coloured`: maps a label to the colours of the label's values.
+    `linked`: maps a label to the links that appear after a click on the label's value.
     `largest`: heading of the column that sorts the rows; the row with the largest value comes first.
     """
     panel = (
@@ -204,7 +204,7 @@ def rows(
         _lettered([Query(expr, heading) for heading, (expr, _) in columns.items()]), columns.items(), strict=True
     ):
         panel.with_target(_instant(ref, query, prometheus_model.PromQueryFormat.TABLE))
-        # Grafana numbers the value columns only if there are several queries.
+        # If there are several queries, Grafana names the columns of values `Value #A`, `Value #B` and so on.
         names["Value" if len(columns) == 1 else f"Value #{ref}"] = heading
         panel.override_by_name(heading, _column(unit, (above or {}).get(heading), (words or {}).get(heading, ())))
     for label, texts in (coloured or {}).items():

@@ -165,5 +165,5 @@ def _advice(error: GrafanaClientError) -> str:
     if error.status_code == 403:
         return "the token lacks the right to do this; give the token's service account the role Editor"
     if error.status_code == 412:
-        return f"another user changed the dashboard, or a file provisions it: {_message(error)}"
+        return f"another user changed the dashboard, or Grafana loads it from a file: {_message(error)}"
     return _message(error)

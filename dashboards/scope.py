@@ -134,7 +134,7 @@ def worst(
     `pick`: topk if large values are bad, bottomk if small values are bad.
     `ranked`: query for the values that rank the series; '' ranks them by the worst value of `each` in the time range.
     `among`: query for the clients that may be shown; '' for all clients.
-    `zeros`: True to draw 0 at times when a series is missing although its exporter runs.
+    `zeros`: True to draw 0 at each point where the exporter of a series runs, but the series has no value.
     """
     end = "max" if pick == "topk" else "min"
     over = f"({ranked})" if ranked else f"{end}_over_time(({each})[$__range:$__interval] @ end())"
@@ -192,7 +192,7 @@ def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
 
 
 def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:
-    """Return two links: one to a dashboard that shows only one client, one to this client's page.
+    """Return a link to a dashboard that shows only the clicked client, and a link to the client's page.
 
     Set `field` to `__field.labels` for links from a series, and to `__data.fields` for links from a table row.
     """

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "test"
 LIMIT_SECONDS = 2400
 TAIL_LINES = 60
-#: Nice value of the stages `unit` and `rules`, which run beside the demo.
+#: Niceness (lowers the CPU priority) of the stages `unit` and `rules`, which run beside the demo.
 GIVES_WAY = 10
 OVER = 1.5
 CHECK, TEST, ALL = "check", "test", "test-all"
@@ -91,13 +91,13 @@ STAGES: Mapping[str, Stage] = {
     ),
     "types": Stage("mypy, strict", [[_tool("mypy")]], _budgets(30, 30, 30)),
     "generated": Stage(
-        "generated text is up to date with the code (`kafka-health generate`)",
+        "whether generated text is up to date with the code (`kafka-health generate`)",
         [[_tool("kafka-health"), "generate", "--check"]],
         _budgets(5, 5, 5),
     ),
     "laws": _layer(
         "laws",
-        "rules for all parts: imports, errors, failure modes, pages, and the verdicts on recordings and hand-made data",
+        "rules for imports, errors, failure modes and pages of all parts; verdicts on recordings and hand-made data",
         _budgets(60, 60, 60),
     ),
     "unit": _layer(
@@ -109,7 +109,7 @@ STAGES: Mapping[str, Stage] = {
     ),
     "rules": _layer(
         "rules",
-        "alerts and their routing, by promtool and amtool",
+        "alerts and their routing, tested with promtool and amtool",
         _budgets(0, 45, 900),
         needs=("promtool", "prometheus"),
         nice=GIVES_WAY,
@@ -269,7 +269,7 @@ def _untracked() -> set[str]:
 
 
 def table() -> str:
-    lines = ["| stage | what it proves | `make check` | `make test` | `make test-all` |", "|---|---|---|---|---|"]
+    lines = ["| stage | what it tests | `make check` | `make test` | `make test-all` |", "|---|---|---|---|---|"]
     for name, stage in STAGES.items():
         cells = (f"{stage.budgets[suite]} s" if suite in stage.budgets else "–" for suite in SUITES)
         lines.append(f"| {name} | {stage.about} | {' | '.join(cells)} |")

@@ -72,9 +72,9 @@ def _strip() -> Sequence[Panel]:
         number(
             2,
             "Fullest topic queue",
-            "Used part of the fullest queue (a consumer may have a queue for each of its topics), as a share of the "
-            "queue's size. High is bad: the topic's handler does not keep up. What to do: find the consumer in the "
-            "panel 'Queue per topic'. Alert: KafkaClientTopicQueueSaturated.",
+            "Fill level of the fullest queue, as a share of the queue's size. A consumer may have a queue for each of "
+            "its topics. High is bad: the topic's handler does not keep up. What to do: find the consumer in the panel "
+            "'Queue per topic'. Alert: KafkaClientTopicQueueSaturated.",
             f'max(kafka_client_consumer_queue_used_ratio{{{OF_CLIENT}, topic=~"$topic"}})',
             "percentunit",
             above={LIMITS.queue_used_ratio: WARNING},

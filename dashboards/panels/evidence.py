@@ -21,8 +21,8 @@ _BY_SERVICE = listed((*KEPT, "service"))
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
     """Return two queries on `metric`: for the clients with the worst values, and for the best clients of services.
 
-    The second query ranks services by the value of their best client. The query selects the services, at most `_BEST`,
-    in which the value of the best client is worst.
+    The second query compares services by the value of each service's best client. The query selects at
+    most `_BEST` services: the best clients of these services have worse values than the best clients of all others.
     """
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [
@@ -131,9 +131,10 @@ def topic_fetches(width: int = 12, among: str = "") -> Panel:
     return chart(
         145,
         "Records per topic",
-        "Records per second that consumers of several topics read from each topic, the slowest first. A topic "
-        "at 0 is bad while another topic is read, or has a full queue: the handler of that other topic blocks the "
-        f"topic at 0. What to do: examine the handler that blocks. Alert for {CROSS_TOPIC}.",
+        "Records per second that a consumer reads from each of its topics, if the consumer has several topics. The "
+        "slowest topics come first. A rate of 0 is bad if records wait on the topic while the consumer reads "
+        "another topic, or while another topic's queue is full. The handler of the other topic then blocks the topic "
+        f"with the rate 0. What to do: examine the handler that blocks. Alert for {CROSS_TOPIC}.",
         [
             Query(
                 worst_clients(

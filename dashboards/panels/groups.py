@@ -49,8 +49,8 @@ def largest_lag_records(width: int = 4) -> Panel:
     return number(
         202,
         "Largest lag in records",
-        "The largest number of records that any group has not committed on a single partition. A constant rise is bad. "
-        "Alert: KafkaClientLagGrowing.",
+        "The largest number of uncommitted records that a group has on one partition. A constant rise is bad. Alert: "
+        "KafkaClientLagGrowing.",
         f"max(kafka_consumergroup_group_max_lag{{{OF_GROUP}}})",
         "short",
         nothing="no groups",
@@ -129,8 +129,8 @@ def records_in_and_out() -> Panel:
         207,
         "Records in and out",
         "Records per second that are written to each topic (dashed) and committed by each group, the largest first. A "
-        "group that commits fewer records than are written falls behind. What to do: check whether the group's handler "
-        "is too slow, or whether the group has too few members. Alert: KafkaClientLagGrowing.",
+        "group falls behind if it commits fewer records than producers write. What to do: check whether the group's "
+        "handler is too slow, or whether the group has too few members. Alert: KafkaClientLagGrowing.",
         [
             Query(written, f"in: {{{{topic}}}} on {{{{cluster_name}}}} {NAMED_KEPT}", dashed=True),
             Query(
@@ -149,9 +149,9 @@ def retention() -> Panel:
         "Unread share of the retained records",
         "Number of unread records on the topic's worst partition, as a share of the records that Kafka retains. Near "
         "100 % is bad: Kafka is about to delete unread records. Above 100 %, Kafka has already deleted some unread "
-        "records. The chart shows only topics of which Kafka has deleted records, and groups that have members or "
-        "have committed within a week. What to do: raise the topic's retention. Alerts: "
-        "KafkaClientLagRetentionAtRisk, KafkaClientLagRecordsDeleted.",
+        "records. The chart shows a topic only after Kafka has deleted records of the topic. The chart shows a group "
+        "only if the group has members or has committed within a week. What to do: raise the topic's retention. "
+        "Alerts: KafkaClientLagRetentionAtRisk, KafkaClientLagRecordsDeleted.",
         [
             Query(
                 worst(f"group:kafka_consumergroup_unread:ratio{{{OF_GROUP_TOPIC}}}", f"{_BY}, topic"),

@@ -62,8 +62,8 @@ def last_seen(kinds: Iterable[str], width: int = 12, among: str = "") -> Panel:
     silent = worst(
         seen,
         BY_CLIENT,
-        # Rank clients by how many of the query's time steps brought no new data. Ranking by the age of the data takes
-        # Prometheus much longer.
+        # Rank clients by the number of the query's time steps in which no new data arrived. A ranking by the age of the
+        # data takes Prometheus much longer.
         ranked=" - ".join(f"{count}({seen}[$__range:$__interval] @ end())" for count in ("count_over_time", "changes")),
         among=among or ever(_of(kinds)),
     )
@@ -99,7 +99,7 @@ def buffer_used(width: int = 12, among: str = "") -> Panel:
 def buffer_bytes(width: int = 12, among: str = "") -> Panel:
     return chart(
         111,
-        "Buffer free, and its size",
+        "Free bytes and size of the buffer",
         "Free bytes of the fullest buffers. Dashed: the smallest buffer.memory of all chosen producers. Near 0 is bad. "
         "A buffer that is always nearly full is too small. Alert: KafkaClientBufferNearlyExhausted.",
         [
@@ -157,7 +157,8 @@ def records_failed(width: int = 12, among: str = "") -> Panel:
         "refused them. Dropped: send() failed because the buffer was full (clients before 2.6 lack this metric). "
         "Records given up or dropped are lost unless the application sends them again. Sent again (dashed): normal "
         "while brokers restart, bad if it lasts. What to do: read the error in the client's log. Alerts: the alert on "
-        f"{DELIVERY_STALLED}; KafkaClientBufferNearlyExhausted, before records are dropped.",
+        f"{DELIVERY_STALLED} fires if no broker acknowledges records. KafkaClientBufferNearlyExhausted fires before "
+        "records are dropped.",
         [
             Query(worst_clients("kafka_client_producer_record_error_rate", among, most=7), f"given up: {LEGEND}"),
             Query(worst(rate, BY_CLIENT, 6, among=among), f"dropped: {LEGEND}"),
@@ -243,7 +244,7 @@ def queue_time(width: int = 12, among: str = "") -> Panel:
     return chart(
         122,
         "Time in the buffer",
-        "Time that batches wait before they are sent. High is bad, because brokers or the I/O thread are too slow. If "
+        "Time that batches wait before they are sent. High is bad: brokers or the I/O thread are too slow. If "
         "linger.ms is high, too, the wait is intended. What to do: see the panels 'Request latency' and 'Callback "
         "time'. No alert on this value.",
         [
@@ -348,12 +349,13 @@ def connections(kind: str, width: int = 12) -> Panel:
 
 def refused(kind: str, width: int = 12) -> Panel:
     rate = f"60 * kafka_client_failed_authentication_rate{{{OF_CLIENT}}}"
+    alert = f"The alert on {SEND_BLOCKED} fires if the client cannot send."
     return chart(
         128,
         "Authentications refused",
         "Failed authentications per minute, the most frequent first. Empty is good. Any failure is bad: the client's "
         "password, token or certificate is wrong or has expired. What to do: read the reason in the client's log. "
-        + (f"Alert on {SEND_BLOCKED}, if the client cannot send." if kind == "producer" else "No alert on this value."),
+        + (alert if kind == "producer" else "No alert on this value."),
         [Query(worst(rate, BY_CLIENT, among=ever(_of({kind}))), LEGEND)],
         "short",
         nothing=NONE,
@@ -375,9 +377,9 @@ def versions(id_: int, kind: str) -> Panel:
     return rows(
         id_,
         "Libraries and versions",
-        f"Number of {kind}s by library and version, and the share of them that has a suspected or confirmed failure, "
-        "the worst first. If one version is worse than the others, check what changed in it. Old versions lack "
-        "metrics that some verdicts need. No alert.",
+        f"Number of {kind}s by library and version, and the share of these {kind}s that have a suspected or "
+        "confirmed failure. Versions with the largest share come first. If one version is worse than the others, "
+        "check what changed in it. Old versions lack metrics that some verdicts need. No alert.",
         {
             f"{kind}s": (all_, "none"),
             "unhealthy": (
@@ -447,10 +449,10 @@ def rebalances(width: int = 12, among: str = "") -> Panel:
     return chart(
         133,
         "Rebalances per minute",
-        "Rebalances per minute in which a consumer takes part. The consumers with the most rebalances are shown. A few "
-        "rebalances are normal while members start or stop. Many rebalances are bad, because consumption pauses during "
-        "each rebalance. What to do: see in the log which members join and leave. Compare the time between polls with "
-        f"max.poll.interval.ms. If a member hangs, the alert on {CONSUMER_STALLED} fires.",
+        "Number of rebalances that a consumer takes part in, per minute. The consumers with the most rebalances are "
+        "shown. A few rebalances are normal while members start or stop. Many rebalances are bad, because consumption "
+        "pauses during each rebalance. What to do: see in the log which members join and leave. Compare the time "
+        f"between polls with max.poll.interval.ms. If a member hangs, the alert on {CONSUMER_STALLED} fires.",
         [Query(rate, LEGEND)],
         "short",
         nothing=NONE,

@@ -178,9 +178,9 @@ def _input() -> Sequence[Panel]:
             11,
             "Age of the newest event",
             "Age of the newest event that was read from each topic. High is bad: data is missing or late. A topic of "
-            "logs may be empty while everything is well. Alerts: KafkaClientHealthFallingBehind fires above the lower "
-            "dashed line if unread records wait. KafkaClientHealthInputSilent fires above the upper dashed line if no "
-            "unread record waits.",
+            "logs may be empty while everything is well. Alerts: while unread records wait, "
+            "KafkaClientHealthFallingBehind fires above the lower dashed line. While no unread record waits, "
+            "KafkaClientHealthInputSilent fires above the upper dashed line.",
             [
                 _each(
                     "source_topic, of",
@@ -328,7 +328,7 @@ def _left_out() -> Sequence[Panel]:
             35,
             "Input lost before the monitor read it",
             "Records that Kafka deleted before the monitor read them, and partitions that were deleted and created "
-            "again. Any loss is bad: clients are not judged for the time of their lost records. "
+            "again. Any loss is bad: clients cannot be judged for the time that their lost records cover. "
             "What to do: raise retention.ms of the topic. Alert: KafkaClientHealthInputLost.",
             [
                 _each("source_topic", lambda by: _rate(by, "lost_records_total", "increase"), most=WORST // 2),

@@ -206,11 +206,11 @@ def _services() -> Panel:
     return rows(
         31,
         "Services",
-        "Number of each service's clients by status, and the service's worst value of each measurement. Clients "
-        "without series of their own are included. Clients that have gone are listed on the status page, under "
-        "Fleet. What to do: click a service for its clients. Alerts: KafkaClientServiceSilent fires if few or no "
-        "clients report, KafkaClientServiceNotJudged if no client of a service is judged, KafkaClientFleetNotJudged if "
-        "a third of all clients is not judged.",
+        "Number of each service's clients by status, and the service's worst value of each measurement. The table "
+        "includes clients that other panels leave out because of the setting client_series. Clients that have gone are "
+        "listed on the status page, under Fleet. What to do: click a service for its clients. Alerts: "
+        "KafkaClientServiceSilent fires if few or no clients report, KafkaClientServiceNotJudged if no client of a "
+        "service is judged, KafkaClientFleetNotJudged if a third of all clients is not judged.",
         {
             "confirmed": (verdicts.clients("confirmed", by), "none"),
             "suspected": (verdicts.clients("suspected", by), "none"),

@@ -95,8 +95,9 @@ def _services() -> Panel:
         10,
         "Services",
         "For each service: the share of healthy client-minutes, the spent share of the error budget, the unhealthy "
-        "client-minutes (failure suspected or confirmed), and the observed client-minutes. Above 100 %, the budget is "
-        "overspent. What to do: click a service for its clients. Alert: KafkaClientErrorBudgetBurn.",
+        "client-minutes (failure suspected or confirmed), and the observed client-minutes. If more than 100 % of the "
+        "budget is spent, the service misses its objective. What to do: click a service for its clients. Alert: "
+        "KafkaClientErrorBudgetBurn.",
         {
             "healthy": (f"1 - ({_unhealthy_share(by)})", "percentunit"),
             "budget spent": (f"({_unhealthy_share(by)}) / (1 - $slo_target)", "percentunit"),

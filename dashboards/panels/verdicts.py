@@ -32,7 +32,7 @@ _NONE = f"0 * max(kafka_client_health_exporter_up{{{OF_KEPT}}})"
 def clients(statuses: str, by: str = "") -> str:
     """Return a query that counts the clients with these statuses (such as `confirmed|suspected`).
 
-    `by`: the clause ` by (labels)` of the query; '' to count all clients together.
+    `by`: PromQL text that groups the clients, such as ` by (service)`; '' to count all clients together.
     """
     chosen = f'status=~"{statuses}", {OF_SERVICE}'
     return f"sum{by} (max by ({BY_SHARD}, status) (kafka_client_service_clients{{{chosen}}}))"
@@ -41,8 +41,8 @@ def clients(statuses: str, by: str = "") -> str:
 def in_mode(statuses: str, mode: Mode | None = None, by: str = "") -> str:
     """Return a query that counts the clients with these statuses in a failure mode.
 
-    If `mode` is None, the query sums the counts of all modes. `by`: the clause ` by (labels)` of the query; '' to count
-    all clients together.
+    If `mode` is None, the query sums the counts of all modes. `by`: PromQL text that groups the clients, such as
+    ` by (service)`; '' to count all clients together.
     """
     chosen = ", ".join(([f'mode="{mode.id}"'] if mode else []) + [f'status=~"{statuses}"', OF_SERVICE])
     return f"sum{by} (max by ({BY_SHARD}, mode, status) (kafka_client_service_failure_mode_clients{{{chosen}}}))"
@@ -56,7 +56,7 @@ def by_mode() -> Query:
 def failing(status: str, by: str = "", mode: Mode | None = None) -> str:
     """Return a query that counts the clients with this status in `mode`, or in any failure mode if `mode` is None.
 
-    `by`: the clause ` by (labels)` of the query; '' to count all clients together.
+    `by`: PromQL text that groups the clients, such as ` by (service)`; '' to count all clients together.
     """
     return f'count{by} (max by ({BY_CLIENT}) ({_MODE}{{status="{status}", {_of(mode)}}}))'
 
@@ -147,9 +147,9 @@ def history(id_: int, mode: Mode) -> Panel:
     return timeline(
         id_,
         "Verdict over time",
-        f"Status of clients that are not ok, {_BANDS} at most. Yellow is suspected, dark red is confirmed, grey is not "
-        f"judged. In a gap, the client is ok or has gone. Yellow and dark red are bad. What to do: {mode.advice} "
-        "Alert: the failure mode's alert.",
+        f"Status of the clients that are not ok (at most {_BANDS} clients). Yellow is suspected, dark red is "
+        "confirmed, grey is not judged. In a gap, the client is ok or has gone. Yellow and dark red are bad. What to "
+        f"do: {mode.advice} Alert: the failure mode's alert.",
         Query(_over_time(BY_CLIENT, STATUS_ORDER, f'{_MODE}{{{{status="{{}}", {_of(mode)}}}}}'), LEGEND),
         status_words(),
         nothing="No client was unhealthy",
@@ -162,7 +162,7 @@ def failures(id_: int) -> Panel:
     return timeline(
         id_,
         "Failures over time",
-        f"The worst status of each service's clients, by failure mode, {_BANDS} rows at most. Yellow is suspected, "
+        f"The worst status of each service's clients, by failure mode (at most {_BANDS} rows). Yellow is suspected, "
         "dark red confirmed. In a gap, no client failed, or none was judged. What to do: find out what changed when a "
         "band began: a deployment, a broker, a topic. Alert: the failure mode's alert.",
         Query(
@@ -180,6 +180,9 @@ def failures(id_: int) -> Panel:
 
 
 def _over_time(by: str, shown: Sequence[str], of_status: str) -> str:
-    """Return a query for the worst status, grouped by the labels `by`. The query returns a position in STATUS_ORDER."""
+    """Return a query for the worst status in each group of series. The query returns a position in STATUS_ORDER.
+
+    `by`: labels that are equal for all series of a group.
+    """
     parts = [f"{of_status.format(s)} * {STATUS_ORDER.index(s)}" for s in reversed(shown) if s != "ok"]
     return worst("\n  " + "\n  or\n  ".join(parts) + "\n", by, _BANDS)

@@ -176,7 +176,7 @@ class DemoClient:
         return running
 
     def _surroundings(self, context: Context) -> tuple[dict[str, str], list[Callable[[Running], None]]]:
-        """Return client options with the broker's addresses, and functions to run in threads."""
+        """Return (options, functions): client options with the broker's addresses, and functions to run in threads."""
         if self.broker == "legacy":
             legacy = context.legacy()
             create_legacy(legacy.bootstrap_servers, self.topics)

@@ -59,7 +59,7 @@ _SEND_IN_CALLBACK = replace(
 _CHECKOUTS = {"rate": "4", "p.client.id": "checkout-events", "p.max.block.ms": "20000"}
 _BLOCKED = DemoClient(
     name="send-blocked",
-    help="request workers that send to a missing topic, because a release misspelt its name",
+    help="threads that serve requests and send to a missing topic, because a release misspelt the topic's name",
     program="RequestPool",
     service="checkout-web",
     mode="send-blocked-on-metadata",
@@ -70,7 +70,7 @@ _BLOCKED = DemoClient(
 _NO_PARTITION = replace(
     _BLOCKED,
     name="send-blocked-partition",
-    help="request workers that send to a partition that the topic does not have",
+    help="threads that serve requests and send to a partition that the topic does not have",
     default=False,
     options={**_CHECKOUTS, "wrong.after": "25", "wrong.partition": "7"},
 )
@@ -148,7 +148,7 @@ _CROSS_TOPIC = DemoClient(
 )
 _LOOP = DemoClient(
     name="shutdown-loop",
-    help="an old Scala consumer that never ends, because it looks for its coordinator on an interrupted thread",
+    help="an old Scala consumer that never ends, because an interrupted thread looks for the coordinator for ever",
     program="LegacyShutdown",
     service="event-worker",
     mode="consumer-shutdown-loop",
@@ -260,7 +260,7 @@ _SWALLOWED = replace(
 _LEADERLESS = replace(
     _STALLED,
     name="delivery-leaderless",
-    help="a producer to a topic with one replica, on a broker that is killed",
+    help="a producer that sends to a topic with only one replica; the broker with this replica is killed",
     kinds=1,
     broker="cluster",
     options={**_STALLED.options, "p.client.id": "ledger-writer"},

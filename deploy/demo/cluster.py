@@ -84,7 +84,7 @@ class Cluster:
         return self
 
     def kill(self) -> None:
-        """Kill all nodes, because the last node cannot shut down without the others."""
+        """Kill all nodes, because the last node cannot shut down without the other nodes."""
         self._over.set()
         for node in self.nodes:
             node.kill()
@@ -201,7 +201,10 @@ class Cluster:
         self.kill()
 
     def _out_of_sync(self) -> list[str]:
-        """Return the partitions (`topic-partition`) with replicas out of sync, or an error text."""
+        """Return the partitions with replicas out of sync, each as `topic-partition`.
+
+        If a request fails, return a list that contains only the error text.
+        """
         try:
             client = admin(Settings(kafka=self.kafka), bootstrap_timeout_ms=2000, request_timeout_ms=5000)
         except (ServiceError, KafkaError) as error:

@@ -37,7 +37,7 @@ class LogEvent:
 
 
 class LogFile:
-    """A log file, and after a rotation the file that replaces it.
+    """Follow a log file. After each rotation, go on with the new file of the same name.
 
     `limit`: maximum number of events per logger, level and second. Further events are left out.
     """

@@ -127,7 +127,8 @@ def _perform(options: Options, clients: Sequence[DemoClient], stack: Stack, boar
         now_ms, pager = int(time.time() * 1000), stack.alerting is not None
         lacking = lasting.shortcomings(courses, pages, options.seconds, now_ms, pager)
         if not lacking:
-            board.say("each failure that began is still shown, with exactly one page; no other client was accused")
+            text = "each failure that began is still shown, and caused at most one page (critical alert)"
+            board.say(f"{text}; no other client was accused")
     if not interrupted:
         lacking = [*lacking, *_lost(courses, stack, board)]
     for sentence in lacking:
@@ -193,7 +194,7 @@ def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str
 def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
     """Return one sentence per problem.
 
-    Problems are missing pages, too few kinds of evidence, wrong verdicts, and unexplained alerts.
+    A problem is a missing page, a verdict with too few kinds of evidence, a wrong verdict, or an unexplained alert.
     """
     sentences = []
     for mode in expect:
@@ -240,7 +241,7 @@ def _signals_interrupt() -> Iterator[None]:
         raise KeyboardInterrupt
 
     previous = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    # Programs that a shell starts in the background ignore SIGINT.
+    # A program ignores SIGINT if a shell started the program in the background. Restore Python's handler.
     previous[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

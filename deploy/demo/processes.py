@@ -53,7 +53,7 @@ def spawn(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
 def give_way(pid: int, nice: int) -> None:
     """Lower the priority of a process and of all processes in its session.
 
-    The call has no effect on other systems than Linux, or without permission.
+    The call has no effect if the system is not Linux, or if this process may not change the priority.
     """
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
@@ -132,7 +132,8 @@ class Process:
     def pause(self) -> None:
         """Freeze the process and wait until it is stopped."""
         while not self._stopped():
-            # A process does not stop while it waits for a child that SIGSTOP has stopped between fork and exec.
+            # SIGSTOP may stop a child of the process between fork and exec. The process then cannot stop, because it
+            # waits for this child. Let the process and the child continue, and try again.
             self.resume()
             time.sleep(0.1)
 

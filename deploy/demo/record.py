@@ -2,10 +2,10 @@
 
 python -m deploy.demo.record CLIENT FOLDER [--seconds N] [--classpath JARS] [--set OPTION=VALUE]… [--pushes S]
 
-FOLDER then contains `metrics.jsonl.gz` (a line per client and second), `app.log.gz`, `jstack-*.txt` and `truth.json`.
-With `--pushes` the clients push their metrics every S seconds. `pushes-CLIENT_ID.jsonl.gz` then contains a line per
-push with `ts`, `headers` and `value` (base 64). The files have `host-1` instead of the host's name, and `clients`
-instead of the path of the programs' folder.
+After the run, FOLDER contains `metrics.jsonl.gz` (a line per client and second), `app.log.gz`, `jstack-*.txt` and
+`truth.json`. With `--pushes`, the clients push their metrics every S seconds, and FOLDER also contains
+`pushes-CLIENT_ID.jsonl.gz`: a line per push with `ts`, `headers` and `value` (base 64). The files have `host-1` instead
+of the host's name, and `clients` instead of the path of the programs' folder.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from deploy.demo.legacy import LegacyBroker
 from deploy.demo.running import Running
 from deploy.demo.topics import ask_for_pushes, create_ours
 
-#: Times (s) of thread dumps, from the client's start or from its failure's onset.
+#: Times (s) of thread dumps. DUMPS_AFTER_ONSET counts from the onset of the client's failure. DUMPS_BEFORE and
+#: DUMPS_WITHOUT_ONSET count from the client's start.
 DUMPS_BEFORE = (15.0,)
 DUMPS_AFTER_ONSET = (4.0, 12.0, 25.0, 40.0, 70.0)
 DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)

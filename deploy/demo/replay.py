@@ -34,7 +34,7 @@ NEAR_MS = 86_400_000
 def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_stream: str, keep_time: bool) -> None:
     """Publish recorded records in the order of their times, `speed` times as fast as recorded.
 
-    `undecided_stream`: "metrics" or "logs", the assumed content of each file with a name that does not show it.
+    `undecided_stream`: "metrics" or "logs", the content that is assumed if a file's name does not show the content.
     `keep_time`: True if the times in the records stay as they are.
 
     Raises InputError if `paths` cannot be read, or if `speed` is not positive.
@@ -48,7 +48,7 @@ def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_st
     timed = in_order(records)
     start, end = timed[0][0], timed[-1][0]
     began = time.time()
-    # The last record gets the time at which it is sent.
+    # Shift all times so that the last record's time is the time at which the last record is sent.
     shift_ms = 0 if keep_time else int(began * 1000) - start - int((end - start) * (1 - 1 / speed))
     topics = {"metrics": settings.topics.metrics[0], "logs": settings.topics.logs[0]}
     sink = producer(settings)

@@ -13,7 +13,7 @@ from clienthealth.platform.kafka import admin
 from clienthealth.platform.topics import Topic, inputs, outputs
 from clienthealth.settings import KafkaSettings, Settings
 
-#: A new controller may not serve clients yet, so requests are repeated for this time.
+#: Time (s) for which failed requests are repeated, because a new controller may not be ready for clients at once.
 _CONTROLLER_SECONDS = 60
 _HOUR_MS = 3_600_000
 

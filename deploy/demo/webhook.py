@@ -18,7 +18,7 @@ MAX_BODY = 4_000_000
 class Page:
     """An alert in a notification. `received_ms`: time of arrival (epoch ms); `status`: firing or resolved.
 
-    `started`: the time at which the alert began, as text from Alertmanager.
+    `started`: the time at which the alert began, in the format of Alertmanager (RFC 3339).
     """
 
     received_ms: int

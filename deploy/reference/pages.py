@@ -26,7 +26,7 @@ from deploy.reference import rooms
 
 _FORMATS = "jobs/clienthealth/read/formats"
 PAGES = ("README.md", "jobs/README.md", "deploy/operate.md", f"{_FORMATS}/README.md", f"{_FORMATS}/names.md")
-#: The suffix that Prometheus' client library adds to a metric's name, by the metric's type.
+#: For each type of metric, the suffix that Prometheus' client library adds to the metric's name.
 _SUFFIXES = {"counter": "_total", "info": "_info"}
 RULES: Mapping[str, metric_names.Rule] = {
     "MBean attribute (Jolokia, Telegraf, jmxtrans, kafka-python)": metric_names.attribute,

@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def build(out: Path) -> list[Path]:
-    """Build the source distribution in the folder `out`, and from it the wheel."""
+    """Build the source distribution, and build the wheel from the source distribution. Write both files to `out`."""
     with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder)
         for name in SOURCES:
@@ -76,12 +76,12 @@ def install(distribution: Path, venv: Path, extras: str = "") -> Path:
 
 
 def megabytes(venv: Path) -> float:
-    """Return the size of an environment's files in MB (10^6 bytes), without symbolic links."""
+    """Return the total size of an environment's files in MB (10^6 bytes). Symbolic links are not counted."""
     return sum(path.stat().st_size for path in venv.rglob("*") if path.is_file() and not path.is_symlink()) / 1e6
 
 
 def reports(programs: Path) -> None:
-    """Check that, without extras, `python_client` can be imported, and that `diagnose` then exits with 2."""
+    """Check an installation without extras: `python_client` can be imported, and `diagnose` ends with exit code 2."""
     output([str(programs / "python"), "-c", "import clienthealth_exporters.python_client"])
     missing_extra = output([str(programs / "kafka-health"), "diagnose", "."], 2)
     if missing_extra:

@@ -117,7 +117,7 @@ def judged(image: Stage, folder: Path) -> float:
         settings = Settings(kafka=broker.kafka)
         create_ours(settings)
         servers = {"KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers}
-        # Port 0: the monitor serves no metrics, because another program may use the usual port.
+        # With port 0, the monitor serves no metrics. Another program may already use the usual port.
         environment = {**image.environment, **servers, "KAFKA_HEALTH_MONITOR_METRICS_PORT": "0", "HOME": "/tmp"}
         settled = ["env", "-i", *(f"{name}={value}" for name, value in environment.items()), *image.command]
         script = _CONFINED.format(

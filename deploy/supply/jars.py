@@ -34,7 +34,7 @@ class Jar:
 
     @property
     def purl(self) -> str:
-        """The jar's package URL (purl), of type generic if the jar's Maven group is unknown."""
+        """The jar's package URL (purl). The URL begins with `pkg:generic/` if the jar's Maven group is unknown."""
         return f"pkg:maven/{self.group}/{self.name}@{self.version}" if self.group else f"pkg:generic/{self.path.name}"
 
 

@@ -59,7 +59,7 @@ def refuse(version: str) -> bool:
     tagged = _git("tag", "--list", tag)
     if tagged and _git("rev-parse", f"{tag}^{{commit}}") != _git("rev-parse", "HEAD"):
         at = _git("rev-parse", "--short", f"{tag}^{{commit}}")
-        raise SettingsError(f"the tag {tag} already names commit {at}; choose a higher version or `git checkout {tag}`")
+        raise SettingsError(f"the tag {tag} is already at commit {at}; choose a higher version or `git checkout {tag}`")
     present = project()["version"]
     if not tagged and _numbers(version) < _numbers(present):
         raise SettingsError(f"{version} is lower than the present version {present}; choose a higher version")
@@ -102,7 +102,7 @@ def build(version: str, out: Path, epoch: int) -> list[Path]:
 
 
 def settled(archive: bytes, epoch: int) -> bytes:
-    """Return `archive` (.tar.gz) with sorted entries that have no owner, and have the modification time `epoch`."""
+    """Return `archive` (.tar.gz) with sorted entries. Each entry has no owner and the modification time `epoch`."""
     packed = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(archive)) as before,

@@ -54,7 +54,7 @@ class Publisher:
 
     @classmethod
     def to(cls, settings: Settings, client_id: str, **options: Any) -> Self:
-        """Return a publisher to the brokers in the settings. `options`: options of kafka-python's producer.
+        """Return a publisher that sends to the configured brokers. `options`: options of kafka-python's producer.
 
         Raises ServiceError if no broker can be reached. Raises SettingsError if the authentication settings are wrong.
         """

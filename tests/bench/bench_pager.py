@@ -43,10 +43,10 @@ GROUP = re.compile(
 
 
 class Phase(NamedTuple):
-    """The share (0 to 1) of clients that fail from `minute` on.
+    """A phase, which begins at `minute`. `failing` is the share (0 to 1) of clients that fail in this phase.
 
-    If `failing` is negative, such as -0.25, the share is 0.25, and the clients that failed in the first phase are
-    healthy.
+    For a negative `failing`, such as -0.25, a quarter of the clients fail, but the clients that failed in the first
+    phase are healthy.
     """
 
     minute: float

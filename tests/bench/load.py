@@ -52,9 +52,9 @@ class Load:
 class Steady:
     """Clients that together send `rate` records a second.
 
-    `since_ms` is the timestamp of the first record. Every client's first timestamp is less than INTERVAL_MS later, and
-    each next timestamp of the client is INTERVAL_MS greater. If `since_ms` is None, the timestamp of a record is the
-    time of sending.
+    `since_ms` is the timestamp of the first record. The timestamps of one client are INTERVAL_MS apart, and the first
+    timestamps of all clients are spread over INTERVAL_MS. If `since_ms` is None, the timestamp of a record is the time
+    of sending.
     """
 
     def __init__(

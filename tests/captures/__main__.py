@@ -2,9 +2,10 @@
 
 python -m tests.captures --collector PATH --telegraf PATH
 
-One JVM runs a Java producer and three agents. OpenTelemetry's agent pushes OTLP to the OpenTelemetry Collector, through
-a `Sink` that records it. Telegraf polls Jolokia's agent and the JMX exporter. Collector and Telegraf write to a real
-broker, and their records become the files of this folder. README.md explains how to build Collector and Telegraf.
+One JVM runs a Java producer and three agents. OpenTelemetry's agent pushes OTLP to a `Sink`, which records the OTLP
+and passes it on to the OpenTelemetry Collector. Telegraf polls Jolokia's agent and the JMX exporter. Collector and
+Telegraf write to a real broker, and their records become the files of this folder. README.md explains how to build
+Collector and Telegraf.
 """
 
 from __future__ import annotations

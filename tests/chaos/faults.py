@@ -24,7 +24,8 @@ from tests.chaos.published import position
 from tests.chaos.world import Run
 from tests.support import fake_grafana
 
-#: While a fault lasts, the records between the seconds BEFORE and AFTER of the fault's slice are published.
+#: Seconds from the start of a fault's slice. The fault begins after the records of the first BEFORE seconds have been
+#: published, and ends before the records from second AFTER on are published.
 BEFORE, AFTER = 120, 240
 NOTICED_SECONDS = 180.0
 

@@ -200,8 +200,8 @@ def _beside(lab: Lab, outcome: Flood, flood: Callable[[Monitor], None], most: fl
 def _memory(monitor: Monitor, flood: Flood, since: float) -> None:
     jvm, python = (monitor.usage.peak_mb(part, since=since) for part in ("jvm", "python"))
     flood.lines.append(
-        f"Peak memory: {jvm:,.0f} MB for the JVM, {python:,.0f} MB for all Python processes. Memory that processes "
-        "share is included for each process."
+        f"Peak memory: {jvm:,.0f} MB for the JVM, {python:,.0f} MB for all Python processes. Shared memory is counted "
+        "once for each process that uses the memory."
     )
 
 

@@ -27,7 +27,8 @@ MIB = 1 << 20
 FLEET = 16
 STUCK, STUCK_FROM = "client-0", 150
 AVRO = "client-5"
-#: AWAY: seconds of a slice between which one client is silent, and is judged to be gone.
+#: AWAY: one client sends nothing from the first to the second of these seconds of a slice, so the monitor judges the
+#: client to be gone.
 AWAY = (100, 220)
 FAILING: Mapping[str, str] = {
     "deadlock-0.11": "producer-callback-deadlock",

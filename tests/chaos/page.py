@@ -38,7 +38,10 @@ def _lines(
         listed = ", ".join(f"{outcome.number + 1} (`{outcome.kind}`)" for outcome in again)
         yield f"These faults showed a difference at first. They passed after a correction: {listed}."
     yield ""
-    yield "Each fault strikes in the middle of its own six minutes of input. A fault passes under these conditions:"
+    yield (
+        "Each fault strikes in the middle of its own six minutes of input. A fault counts as passed if all these "
+        "conditions are met:"
+    )
     yield ""
     yield from (f"- {condition}" for condition in CONDITIONS)
     yield ""

@@ -178,7 +178,8 @@ def test_a_page_arrives_within_the_documented_time(tmp_path: Path) -> None:
         stack.enter_context(started([ALERTMANAGER, *routing], tmp_path / "alertmanager.log", alertmanager))
         every, rules = scraping["scrape_interval"], evaluating["interval"]
         address = stack.enter_context(prometheus(tmp_path, pages, alertmanager, every, again="1m", paging=rules))
-        # Wait, because an alert about a target that is down would delay the page.
+        # Until Prometheus has scraped both targets, an alert may say that a target is down. Such an alert holds back
+        # the page.
         eventually(lambda: scraped(address), "both are scraped")
         eventually(lambda: quiet(running), "nothing counts as down")
         begun = time.monotonic()

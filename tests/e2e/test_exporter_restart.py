@@ -1,4 +1,4 @@
-"""Check that an exporter's restart neither pages again nor resolves the alert."""
+"""Check that a restart of the exporter neither sends a second page nor resolves the alert."""
 
 from __future__ import annotations
 

@@ -19,7 +19,10 @@ THINNED = 10
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus is not installed")
 def test_every_panel_and_rule_is_within_the_limits_of_prometheus(tmp_path: Path) -> None:
-    """A part of the clients suffices, because the samples grow at most linearly with the number of clients."""
+    """Query a part of the fleet, and calculate the samples of the whole fleet.
+
+    The number of samples grows at most in proportion to the number of clients.
+    """
     with watching(tmp_path, fleets(PART), busy=True, interval_seconds=5, clusters=CLUSTERS) as prometheus:
         took, groups = [*asking(prometheus, MOMENTS // THINNED)], evaluated(prometheus)
     assert {query.where: query.outcome for query in took if query.outcome != "ok"} == {}

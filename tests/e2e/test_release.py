@@ -141,7 +141,7 @@ def test_what_cannot_be_released_is_refused_before_anything_changes(clone: Path)
     assert "commit these changes or stash them:\n?? new.py" in release(clone, VERSION).stderr
     git(clone, "add", "new.py")
     git(clone, "commit", "--quiet", "--message", "new")
-    assert f"the tag v{VERSION} already names commit {head[:7]}" in release(clone, VERSION).stderr
+    assert f"the tag v{VERSION} is already at commit {head[:7]}" in release(clone, VERSION).stderr
     (clone / "CHANGELOG.md").write_text(CHANGELOG.replace("0.2.0", VERSION), "utf-8")
     git(clone, "commit", "--quiet", "--all", "--message", "changelog: more")
     git(clone, "tag", "--delete", f"v{VERSION}")

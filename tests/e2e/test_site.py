@@ -1,4 +1,4 @@
-"""Check that the site contains all pages, and that broken links fail its build."""
+"""Check that the site contains all pages, and that a broken link stops the build of the site."""
 
 from __future__ import annotations
 

@@ -51,8 +51,8 @@ PIECES = (
     ),
     *(b"at ", b" at a.b(", b", ", b"> ", b"<a ", b"&lt;", b"\xc2\xa0", b"\x1b[", b"\n\n", b"clientId=", b"-1-"),
 )
-#: An input of LONG bytes is too slow if both are true: it takes more than SLOW_SECONDS, and an input of twice this
-#: length takes more than GROWTH times as long.
+#: If an input of LONG bytes takes more than SLOW_SECONDS, an input of twice the length is tried. The longer input is
+#: too slow if it takes more than GROWTH times as long as the shorter input.
 LONG, SLOW_SECONDS, GROWTH = 100_000, 1.0, 2.8
 CORPUS_BYTES, LONGEST_KEPT = 120_000, 1_500
 _KNOWN: set[tuple[str, str, int | None]] = set()

@@ -76,7 +76,8 @@ class MistakeError(BaseException):
 def check(decoded: Decoded) -> None:
     assert decoded.snapshots or decoded.lines or decoded.errors, "a record was skipped without a reason"
     assert all(error.split(":")[0] in REASONS for error in decoded.errors), decoded.errors
-    # `decode.py` turns exceptions into rejects, so an exception's name in a reject shows a bug.
+    # If a format raises an exception, `decode.py` rejects the record and writes the exception's name into the reject.
+    # Such a name shows a bug in the format.
     assert not any("Error: " in error for error in decoded.errors if not error.startswith("binary: does not fit")), (
         decoded.errors
     )
@@ -207,7 +208,7 @@ def texts(data: bytes) -> None:
         events, dumps = events_and_dumps(line, source, catalogue())
         check_events(events)
         check_judged(dumps)
-        # The monitor skips plain text without a literal of a log pattern.
+        # The monitor skips a plain text that contains no literal of a log pattern.
         found = (
             not (events or dumps) or decoded.format != "plain_text" or any(one in text for one in literals(catalogue()))
         )

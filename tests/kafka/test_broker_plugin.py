@@ -82,7 +82,7 @@ def test_modern_clients_report_through_their_brokers_alone(
         "clienthealth.colour": "blue",
     }
     port, far_port, controller_port = free_port(), free_port(), free_port()
-    # Connections through the gateway come from another address, like a client on another host.
+    # A client that connects through the gateway has another address, as if the client ran on another host.
     gateway = Gateway(free_port(), far_port, ELSEWHERE)
     ports = {"PLAINTEXT": port, "FAR": far_port, "CONTROLLER": controller_port}
     listeners = {
@@ -215,7 +215,7 @@ def test_a_broker_starts_whatever_the_settings_of_the_plugin_are(
             assert findings[0][0] == "failed"
             assert findings[0][1].startswith("The plugin of broker(s) 1 accepts no pushes")
             return
-        assert "only a broker's log shows wrong settings of the plugin" in findings[0][1]
+        assert "only a broker's log shows whether the plugin's settings are wrong" in findings[0][1]
         ask_for_pushes(broker.kafka, 1)
         options = {"p.bootstrap.servers": broker.bootstrap_servers, "topic": TOPIC}
         with jvm("clients-4.1", "SteadyProducer", tmp_path / "steady", options):

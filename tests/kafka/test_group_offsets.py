@@ -213,7 +213,7 @@ def test_a_consumer_that_is_too_slow_is_warn(lab: Lab) -> None:
         lab.commit(consumer, 60 * step)
         record = lab.read("slow")
     assert record["group"]["status"] == "WARN"
-    # 100 records are produced per 10 s, so record 480 of 800 is 32 s old.
+    # The group has not read 320 of 800 records. 100 records are produced per 10 s, so the lag is 32 s.
     assert record["lag"][0]["records"] == 320
     assert record["lag"][0]["seconds"] == pytest.approx(32.0)
 

@@ -115,7 +115,7 @@ def librdkafka(servers: str) -> dict[str, bytes]:
         return bool(partitions.get("0", {}).get("committed_offset") == SENT)
 
     eventually(committed, "statistics of what was committed")
-    # Keep the statistics before close(), because they may lack the partitions afterwards.
+    # Copy the statistics before close(), because the statistics after close() may lack the partitions.
     values = {f"librdkafka {kind}": json.dumps(newest[kind]).encode() for kind in ("producer", "consumer")}
     consumer.close()
     return values

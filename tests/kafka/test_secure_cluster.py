@@ -178,7 +178,7 @@ def test_rights_on_groups_that_are_missing_are_named(cluster: SecureBroker, sett
     findings = list(kafka_works(replace(settings, kafka=replace(settings.kafka, options=narrow))))
     (read,) = [f.text for f in findings if (f.about, f.state) == ("groups", "failed")]
     assert (
-        "lacks the right READ on the monitor's consumer groups" in read
+        "lacks the READ right on the monitor's consumer groups" in read
         and "--group spark-kafka-source- --resource-pattern-type prefixed" in read
     )
     assert any(f.about == "groups" and "sees no consumer group" in f.text for f in findings)

@@ -88,7 +88,8 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
     java_clients = {"order-publisher", "order-api", "order-billing", "bill-writer", "bill-payer"}
     assert clients.keys() == {*java_clients, "shop-events"}
     hangs = {verdict["mode"]: verdict for verdict in clients["bill-payer"]["verdicts"]}
-    # Without requests of `bill-payer`, no sample shows that the brokers answer, so the failure is only suspected.
+    # `bill-payer` sends no requests, so its samples do not show whether the brokers answer. So the failure is only
+    # suspected.
     assert hangs["consumer-stalled"]["status"] == "suspected", hangs
     (stands,) = (thread for thread in clients["bill-payer"]["threads"] if thread["name"] == "billing")
     assert stands["frames"][0].startswith("ProduceAndConsume.handleSlowly (") and stands["dumps"] > 1, stands

@@ -71,8 +71,8 @@ class Case:
 def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[str] = ()) -> list[Case]:
     """Draw cases, with two failures for each healthy control.
 
-    If `only` is not empty, the name of each drawn mechanism contains a text in `only`. If `families` is not empty, the
-    name of each drawn family contains a text in `families`.
+    `only`: parts of names. If `only` is not empty, each drawn mechanism has one of these parts in its name.
+    `families`: the same for the names of families.
     """
     of = [one for one in FAMILIES.values() if not families or any(part in one.name for part in families)]
     named = [one for one in MECHANISMS.values() if not only or any(part in one.name for part in only)]

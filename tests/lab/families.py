@@ -93,7 +93,8 @@ _ROUTES = (*_BASE, "micrometer", "otlp")
 _NO_THREAD = ("callback-exit", "callback-error", "callback-flush", "handler-error")
 _OTHER_GROUP = ("rebalance", "rebalances")
 _NEEDS_BROKERS = ("brokers-away", "brokers-silent", "login-wrong", "tls-wrong")
-#: These causes are impossible, because librdkafka's produce() never waits, and the application's thread runs callbacks.
+#: Two properties of librdkafka make these causes impossible: produce() never waits, and callbacks run in the
+#: application's thread.
 _RDKAFKA = (
     *_NO_THREAD,
     "callback-get",

@@ -138,7 +138,8 @@ def judge(folders: Sequence[Path], jobs: int, often: int = STREAMED) -> tuple[li
     matrix: Matrix = {"diagnose": defaultdict(Counter), "stream": defaultdict(Counter)}
     for number, (folder, of_case) in enumerate(zip(folders, verdicts, strict=True)):
         ways = [("diagnose", of_case)]
-        # Every third case is a control. If 3 divides `often`, the condition `number % often == 0` finds no control.
+        # Select one of every `often` cases, each time at another position. Every third case is a control, so a fixed
+        # position would select only controls or no controls if `often` is a multiple of 3.
         if (number + number // often) % often == 0:
             ways.append(("stream", streamed(folder)))
         for how, found in ways:

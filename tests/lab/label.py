@@ -28,7 +28,8 @@ Asked = Literal["nothing", "suspected", "confirmed"]
 APART_SECONDS, STILL_SECONDS = 10.0, 30.0
 #: The I/O thread hangs if its metrics stay unchanged for DEAD_SECONDS, or for request.timeout.ms if that is longer.
 DEAD_SECONDS = 60.0
-#: A callback that takes LONG_SECONDS never returns, so two dumps LONG_SECONDS apart prove a hang.
+#: A callback or handler that has run for LONG_SECONDS counts as hanging. Two dumps prove the hang if they are
+#: LONG_SECONDS apart.
 LONG_SECONDS = 40.0
 _BUSY = ("callback-retry", "callback-sleep", "callback-spin", "callback-latch", "callback-socket")
 _BUSY_HANDLERS = ("handler-retry", "handler-sleep", "handler-spin")
@@ -240,7 +241,7 @@ def _not_closed(recorded: Recorded) -> Label:
 
 def _consumer(recorded: Recorded) -> Label:
     if FAMILIES[recorded.case["family"]].program == "Reactor":
-        # Reactor's consumer polls on while its partitions are paused.
+        # Reactor's consumer still calls poll() while its partitions are paused.
         return Label(at_most="confirmed")
     still, name = recorded.still_seconds("polls"), recorded.case["mechanism"]
     interval = int(recorded.case["options"].get("c.max.poll.interval.ms", "300000")) / 1000

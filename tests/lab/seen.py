@@ -34,8 +34,9 @@ _SINGLE = {"producer": "kafka.producer:*", "consumer": "kafka.consumer:*"}
 class Seen:
     """What the lab records of a case.
 
-    Times are in seconds: `dumps` after the failure's onset, `begins` after the program's start, and `ends` before the
-    recording's end.
+    `dumps`: times of the thread dumps, in seconds after the failure's onset
+    `begins`: start of the recorded data, in seconds after the program's start
+    `ends`: end of the recorded data, in seconds before the end of the run
     """
 
     metrics: str

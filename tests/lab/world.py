@@ -132,9 +132,9 @@ class World:
         self._open.close()
 
     def feed(self, legacy: bool) -> KafkaProducer:
-        """Return a new producer. With `legacy`, return the producer that all cases with the legacy broker share.
+        """Return a producer. If `legacy` is true, return the producer that all cases with the legacy broker share.
 
-        The other cases share none, because a blocked producer would delay all cases that use it.
+        Every other case gets a new producer, because a blocked producer would delay all cases with the same producer.
         """
         if legacy:
             return self.legacy()[1]

@@ -1,4 +1,4 @@
-"""Check that at most MOST_FILES source files handle an attached text before the text is parsed."""
+"""Check that an attached text passes through at most `MOST_FILES` source files before the text is parsed."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ def main() -> None:
     weights = model.coef_ - model.coef_[none]
     scale = float(np.abs(weights).max() / 127)
     lines = [
-        "# Written by `make reports`. `weights`: one signed byte per bucket, in base 85. A weight is the",
-        "# byte times `scale`. `failing`: true for a failure mode.",
+        "# Written by `make reports`. `weights`: one signed byte per bucket, in base 85. To get a bucket's",
+        "# weight, multiply the bucket's byte by `scale`. `failing`: true for a failure mode.",
         f"scale = {scale:.8f}",
     ]
     for number, label in enumerate(labels):

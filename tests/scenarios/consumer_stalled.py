@@ -60,7 +60,7 @@ def until(second: float) -> Of:
     return lambda seconds: 100 + min(seconds, second)
 
 
-#: The last poll is at 10 s. All requests end at 40 s, max.poll.interval.ms (30 s) after the last poll.
+#: The last poll is at 10 s. max.poll.interval.ms is 30 s, so all requests end 30 s after the last poll: at 40 s.
 ANSWERED = {"request_total": until(40), "response_total": until(40), "select_total": until(40)}
 ANSWERED_35 = {name: until(35) for name in ANSWERED}
 COMMIT = (

@@ -90,7 +90,7 @@ def averaging(latency: Of, open_requests: float, failed: Of) -> list[Reading]:
 
 
 def answered(until: float) -> Of:
-    """Return the average latency (ms) by second. The average stays constant after the last response, at `until`."""
+    """Return the average latency (ms) by second. The average is constant after the last response, at second `until`."""
     return lambda s: 8 + 1 / (3 + min(s, until))
 
 
@@ -103,8 +103,9 @@ SCENARIOS: tuple[Scenario, ...] = (
             f"a-line-of-a-batch-with-{left}-attempts-left",
             window(logs=[mine(line(30, "produce-refused", error="NOT_ENOUGH_REPLICAS", partition="a-0", left=left))]),
         )
-        # `left`: remaining retries. The default limit is 2,147,483,647. With `left` = 2, the limit cannot be the
-        # default. The limit is unknown, so the number of used retries is unknown, too.
+        # `left`: remaining retries. The default of `retries` is 2,147,483,647. With this default and `left` = 2, the
+        # producer would have retried 2,147,483,645 times. So `retries` is not the default. The value of `retries` is
+        # unknown, so the number of used retries is also unknown.
         for left, make in (("2147482474", suspects), ("0", suspects), ("2147483639", unknown), ("2", unknown))
     ),
     suspects(

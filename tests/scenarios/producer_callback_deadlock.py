@@ -258,7 +258,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             )
         ),
     ),
-    # A callback has run for 45 s, longer than 1.25 × request.timeout.ms (37.5 s).
+    # A callback has run for 45 s. The limit is 37.5 s, which is 1.25 × request.timeout.ms (30 s).
     fires("own-clock-callback-runs-45-s", window(readings=timed(lambda s: max(0.0, 1000 * (s - 5))))),
     suspects("own-clock-callback-runs-35-s", window(readings=timed(lambda s: max(0.0, 1000 * (s - 15))))),
     fires(
@@ -268,7 +268,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             client=Client("shop", "h", "h:1", "p", "producer", "librdkafka", "2.16.0"),
         ),
     ),
-    # callback-time-max stays at 40 s, so this callback may have ended.
+    # While a callback runs, callback-time-max grows. Here, callback-time-max stays at 40 s, so the callback may have
+    # ended.
     unknown("own-clock-callbacks-of-40-s-return", window(readings=timed(still(40_000)))),
     unknown(
         "own-clock-callback-runs-while-another-thread-serves-reports",

@@ -132,7 +132,7 @@ def test_no_code_is_compiled_for_another_batch_of_ticks(spark: SparkSession, tmp
 def test_a_truncated_file_is_reported_in_a_sentence(spark: SparkSession, tmp_path: Path) -> None:
     planned(tmp_path, (M, L), committed=0)
     (tmp_path / "offsets/0").write_text("")
-    with pytest.raises(StateError, match=r"^the checkpoint's file offsets/0 is damaged; set "):
+    with pytest.raises(StateError, match=r"^the checkpoint's file offsets/0 is damaged\. Set "):
         Checkpoint(spark, str(tmp_path)).claim(1)
 
 
@@ -175,7 +175,7 @@ def test_files_are_as_hadoop_writes_them_but_no_program_is_started_for_them(
 
 
 def _children_faults(spark: SparkSession) -> int:
-    """Return the page faults of ended children, which rise when the JVM starts a program."""
+    """Return the number of page faults of ended child processes. The number rises if the JVM has run a program."""
     gateway: Any = spark.sparkContext._gateway
     return int(Path(f"/proc/{gateway.proc.pid}/stat").read_text().rpartition(") ")[2].split()[8])
 
@@ -183,8 +183,8 @@ def _children_faults(spark: SparkSession) -> int:
 @pytest.mark.parametrize(
     ("more", "writer"),
     [
-        ((7, {"more": {"0": 1}}), r"a later release \(the checkpoint has 4 sources, this release has 3 sources\)"),
-        ((), r"an earlier release \(the checkpoint has 2 sources, this release has 3 sources\)"),
+        ((7, {"more": {"0": 1}}), "a later release: the checkpoint has 4 sources, and this release has 3"),
+        ((), "an earlier release: the checkpoint has 2 sources, and this release has 3"),
     ],
     ids=["later", "earlier"],
 )
@@ -193,7 +193,7 @@ def test_a_checkpoint_with_another_number_of_sources_is_of_another_release(
 ) -> None:
     planned(tmp_path, (M, L, *more), committed=0)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(StateError, match=f"^the checkpoint was written by {writer}; run that release"):
+    with pytest.raises(StateError, match=f"^the checkpoint was written by {writer} sources. Run the "):
         Checkpoint(spark, str(tmp_path)).claim(1)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 

@@ -1,4 +1,4 @@
-"""After a restore, the monitor counts what checkpoint, history or topics lack."""
+"""Check that no record counts twice after a restore, and that data missing from history or topics is reported."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_what_a_later_release_wrote_is_refused_and_left_as_it_is(backed_up: Inst
     if newer == "checkpoint":
         Checkpoint(backed_up.spark, checkpoint_of(settings)).write(FORM, str(VERSION + 1))
         forms = rf"the checkpoint has version {VERSION + 1} .* {VERSION}"
-        message = rf"^the checkpoint was written by a later release \({forms}\); run that release, or"
+        message = rf"^the checkpoint was written by a later release: {forms}. Run the later release, or"
     else:
         table = inside(settings.monitor.history, "quality")
         properties = f"('{history.VERSION_PROPERTY}' = '{history.SCHEMA_VERSION + 1}')"
@@ -197,7 +197,7 @@ def test_a_checkpoint_that_is_older_than_the_history_counts_nothing_twice(
 ) -> None:
     settings = backed_up.with_backup("older-checkpoint", "backup-0", "backup-1")
     counted_once(backed_up, backed_up.run(settings, backed_up.has_read(settings, 3)))
-    assert "has not read all data until then" in caplog.text and "adds no row to the history twice" in caplog.text
+    assert "has newer data (until" in caplog.text and "adds no row to the history twice" in caplog.text
 
 
 def test_a_history_older_than_the_checkpoint_is_reported_and_a_new_checkpoint_repairs_it(

@@ -29,7 +29,7 @@ class Rule:
 
     @property
     def condition(self) -> str:
-        """Return the alert's PromQL condition. If the alert pages, the condition is in a recording rule."""
+        """Return the alert's PromQL condition. The condition of a paging alert is in a recording rule."""
         recorded = re.fullmatch(r"(\S+:paging)\{.*\}", self.expr)
         if recorded is None:
             return self.expr

@@ -159,7 +159,7 @@ def _part_grown(first: Snapshot, last: Snapshot, at: int, name: str) -> float:
 
 
 def _fails(event: LogEvent) -> bool:
-    """Return False for a line about the producer's close."""
+    """Return False only for a line about the producer's close."""
     return event.signature not in ("producer-closing", "producer-unregistered", "producer-closed")
 
 

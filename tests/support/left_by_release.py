@@ -40,7 +40,10 @@ WAIT_SECONDS = 300.0
 
 
 def reading(host: str, ts_ms: int, second: int, stuck: int = 0) -> bytes:
-    """Return the sample, at `second`, of a producer that has hung for `stuck` s."""
+    """Return a producer's sample as JSON.
+
+    `second`: time of the sample (s). `stuck`: time (s) for which the producer has hung.
+    """
     alive = second - stuck
     metrics = {
         "select-total": 1000.0 + 50 * alive,

@@ -1,4 +1,4 @@
-"""Change a text as mail, trackers, chats, terminals and log searches do."""
+"""Imitate how mail, trackers, chats, terminals and log searches change a text."""
 
 from __future__ import annotations
 

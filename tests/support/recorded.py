@@ -132,7 +132,7 @@ def _bucket(folder: Path, every_ms: int) -> Bucket:
 
 
 def _thinned(ref: Ints, ts: Ints, every_ms: int) -> Bools:
-    """Return a mask of the samples to keep. Kept samples of one client are at least 95 % of `every_ms` apart."""
+    """Return a mask of the samples to keep. Two kept samples of a client are at least 0.95 * `every_ms` apart."""
     keep = np.zeros(len(ts), bool)
     last: dict[int, int] = {}
     for row, (client, moment) in enumerate(zip(ref.tolist(), ts.tolist(), strict=True)):

@@ -108,7 +108,8 @@ class SparkCluster:
 def bare_python(folder: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (packages,) = (folder / "lib").glob("python*/site-packages")
-    # Python ignores .pth files in folders that a .pth file adds, so it does not find our editable installation.
+    # dependencies.pth adds a folder of packages. Python ignores the .pth files in an added folder, so Python does not
+    # find our editable installation.
     (packages / "dependencies.pth").write_text(f"{SPARK_HOME.parent}\n", encoding="utf-8")
     return folder / "bin" / "python"
 

@@ -95,7 +95,8 @@ def by_batch(
 ) -> dict[float, list[Snapshot | LogEntry]]:
     """Group inputs into batches. Return a mapping from the end of a batch (s) to its inputs.
 
-    A group of LONGER batches becomes one batch if the group contains only samples of the client with the id `beside`.
+    `beside`: id of a client. The batches form groups of `LONGER` batches. If a group contains only samples of this
+    client, the group becomes one batch.
     """
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
@@ -113,9 +114,10 @@ def by_batch(
 
 
 class Stepped:
-    """Runs `step` on one bucket, batch by batch. If `saved`, each batch loads the state of the previous batch.
+    """Runs `step` on one bucket, batch by batch.
 
-    If `apart`, the step may leave out a process if the process's data makes the step fail.
+    `saved`: True if each batch loads the state that the previous batch saved
+    `apart`: True if a step may leave out a process with data that makes the step fail
     """
 
     def __init__(

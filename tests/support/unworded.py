@@ -63,7 +63,7 @@ def entries() -> list[Entry]:
 
 @cache
 def _by_fill() -> frozenset[Wording]:
-    """Return the log patterns that match a text in FILLS even without a message around the text."""
+    """Return the log patterns that match a line with only a text of FILLS, or with only `error: ` and this text."""
     passed_on = (before + fill for fill in FILLS for before in ("", "error: "))
     return frozenset(wording for text in passed_on for wording, _ in catalogue().matches(text, None))
 

@@ -175,7 +175,7 @@ def test_diagnose_reports_count_time_place_and_advice(tmp_path: Path) -> None:
     assert (
         "Also seen not authorised, 2 lines, 2026-11-20 10:00:00 to 10:00:05 UTC. The brokers accept the client's "
         "connection, but refuse it access to a topic, a group or an operation. “[Producer clientId=orders] Topic "
-        "authorization failed for topics [secret]” (app.log:1) Grant the client's principal"
+        "authorization failed for topics [secret]” (app.log:1) Give the client's principal"
     ) in text
     assert (
         "record too large, 2026-11-20 10:00:06 UTC." in text

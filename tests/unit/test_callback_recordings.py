@@ -12,7 +12,7 @@ from clienthealth.settings import LagSettings
 from tests.support.recorded import RECORDINGS, clients
 from tests.support.stacked import stacked
 
-#: Intervals between samples (s): 1 in recordings, 10 as usual in a fleet.
+#: Intervals between samples (s). Recordings have an interval of 1 s, and most fleets have an interval of 10 s.
 every_interval = pytest.mark.parametrize("interval", [1, 10])
 
 Indicators = list[dict[str, Any]]

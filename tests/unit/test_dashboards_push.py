@@ -111,7 +111,7 @@ def test_address_and_target_of_the_settings_arrive(grafana: Grafana, tmp_path: P
         (
             ("POST", "/dashboards"),
             (412, {"message": "A dashboard with the same name already exists", "status": "name-exists"}),
-            "(412): another user changed the dashboard, or a file provisions it: A dashboard with the same name",
+            "(412): another user changed the dashboard, or Grafana loads it from a file: A dashboard with the same",
         ),
         (
             ("POST", "/dashboards"),

@@ -120,16 +120,17 @@ CANNOT_JUDGE = f"""\
 CANNOT JUDGE  order-producer  (orders, producer, java 3.9.1)
 {VERSION}  Not judged  producer-callback-deadlock: the I/O thread looks healthy, but
               there is no second dump ten seconds later
-  Next        jcmd PID Thread.print, twice, ten seconds apart, into one file"""
+  Next        run jcmd PID Thread.print twice, ten seconds apart, and save both
+              dumps in one file"""
 
 NOTHING = """\
 notes.txt: text; 0 of 7 lines used
 
 CANNOT JUDGE
               no input is about a Kafka client
-  Next        all threads of the process (jcmd PID Thread.print for Java, py-spy
-              dump --pid PID for Python, /debug/pprof/goroutine?debug=2 for Go),
-              twice, ten seconds apart, into one file"""
+  Next        dump all threads of the process twice, ten seconds apart, into one
+              file (jcmd PID Thread.print for Java, py-spy dump --pid PID for
+              Python, /debug/pprof/goroutine?debug=2 for Go)"""
 
 
 NOTHING_HERE = "no input is about a Kafka client"
@@ -445,7 +446,7 @@ def test_dumps_are_asked_for_before_a_restart_where_none_is_attached_also_of_wha
     proved = Verdict("producer-callback-deadlock", "confirmed", 0, {}, (Evidence("metric", 1_000, "stood"),))
     client = Client("orders", "h", "h:1", "a", "producer", "kafka-python")
     without = " ".join(report(Diagnosis([(client, [proved])])).split())
-    assert "Take thread dumps first" in without and "Next py-spy dump --pid PID" in without
+    assert "Take thread dumps first" in without and "Next run py-spy dump --pid PID" in without
     attached: dict[Source, list[DumpedThread]] = {Source(f"h:1/{n}", 0, 0): [] for n in range(4)}
     beside = " ".join(report(Diagnosis([(client, [proved])], (), attached)).split())
     assert "thread dump" not in beside.partition("What to do")[2]

@@ -322,7 +322,7 @@ JNI global refs: 15, weak refs: 0
 def test_a_waiting_caller_of_one_of_two_producers_rules_the_failure_out_for_none(
     tmp_path: Path, sampled: list[int], status: str
 ) -> None:
-    """Only samples around the dump show that a producer sent meanwhile."""
+    """Only samples before and after a dump show that a producer sent records at the time of the dump."""
     samples = (reading(second, name) for second in sampled for name in "pq")
     (tmp_path / "metrics.jsonl").write_text("".join(samples))
     for number, second in enumerate((20, 40), 1):

@@ -1,4 +1,4 @@
-"""A log record becomes an event of the client that it is about."""
+"""A log record becomes an event of the client that the record is about."""
 
 from __future__ import annotations
 
@@ -355,7 +355,7 @@ def test_recorded_logs_give_the_events_that_a_search_of_their_text_finds() -> No
 
 
 def test_the_literals_survive_every_json_encoder() -> None:
-    """No literal contains a character that JSON escapes, because raw JSON is searched for the literals."""
+    """The monitor searches raw JSON for the literals, so no literal may contain a character that is escaped in JSON."""
     patterns = catalogue().literals
     assert not [text for text in patterns if set(text) & set("\"\\<>&'=/+")]
     assert not [literal for literal in LITERALS if not literal.isascii()]

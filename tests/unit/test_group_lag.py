@@ -99,7 +99,8 @@ def test_what_the_exporter_publishes_becomes_a_lag() -> None:
         "clamped": 0,
         "member": {"client_id": "web", "consumer_id": "web-1", "host": "/10.0.0.1"},
     }
-    # At second 119, 361 s before the newest sample, the end offset was 120.
+    # The committed offset is 120. The end offset was 120 at second 119. The newest sample is from second 480, so the
+    # lag is 361 s.
     assert (stopped["records"], stopped["state"], stopped["member"]) == (361, "STOP", None)
     assert stopped["seconds"] == 361.0
     assert stopped["commit_age_seconds"] == 360.0

@@ -188,7 +188,7 @@ def test_one_group_that_fails_costs_no_other() -> None:
     assert len(reading.groups) == 19
     assert list(reading.failed_groups) == ["1-07"]
     assert "not yours" in reading.failed_groups["1-07"]
-    # Twenty groups need two requests. The groups of a failing request are halved at most four times.
+    # Twenty groups need two requests. A failing request is split in two at most four times.
     assert cluster.asked.count("committed") <= 2 + 2 * 4
 
 
@@ -254,7 +254,7 @@ def test_groups_that_no_broker_lists_are_not_called_absent(monkeypatch: pytest.M
     cluster.leaders |= {TopicPartition("__consumer_offsets", 0): 1, TopicPartition("__consumer_offsets", 1): -1}
     groups = reader(cluster)
     failed = groups.read().failed_partitions
-    assert failed == {TopicPartition("__consumer_offsets", 1): "no leader; its groups are unknown"}
+    assert failed == {TopicPartition("__consumer_offsets", 1): "no leader; the groups in this partition are unknown"}
     monkeypatch.setattr(exporter, "connection", lambda settings: cluster.connect)
     with pytest.raises(
         ServiceError, match=r"its offsets may be in __consumer_offsets/1, which cannot be read: no leader"

@@ -86,7 +86,7 @@ def sizes(monitor: Streamed) -> list[int]:
 
 @pytest.mark.parametrize("name", long_after(2, ["service", "instance", "host", "client_id", "group"]))
 def test_a_name_as_long_as_a_record_is_rejected(name: str) -> None:
-    """A published record would have the name in its value. Its key would, too, unless the name is a host or group."""
+    """A published record would have the name in its value, and also in its key if the name is not a host or group."""
     monitor = repeated(snapshot(client=EVIL | {name: LETTERS[:900_000]}))
     assert monitor.reasons == {"oversized"} and monitor.published("good") == undisturbed_by_repeats()
     assert max(sizes(monitor)) < TAKEN

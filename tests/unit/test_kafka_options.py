@@ -322,7 +322,7 @@ def test_java_takes_either_kind_of_store_for_the_other_and_so_do_we(kind: str, d
     context = python_options(options)["ssl_context"]
     assert [dict(part[0] for part in one["subject"]) for one in context.get_ca_certs()] == [{"commonName": "me"}]
     assert (context.check_hostname, context.verify_mode) == (True, ssl.CERT_REQUIRED)
-    with pytest.raises(SettingsError, match="with its password") as raised:
+    with pytest.raises(SettingsError, match="check the file, its type and password") as raised:
         python_options(options | {"ssl.keystore.password": "s3cret-2"})
     assert "s3cret" not in str(raised.value)
 

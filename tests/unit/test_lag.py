@@ -158,7 +158,8 @@ def test_no_lag_is_no_seconds_exactly() -> None:
 
 
 def test_seconds_are_extrapolated_ten_minutes_at_most() -> None:
-    # At 1 record a second, offset 900 is 100 s older than the first sample, and offset 0 is 1,000 s older than it.
+    # The end offset is 1,000 at second 0, and grows by 1 per second. So offset 900 is from second -100, and offset 0 is
+    # from second -1,000.
     ends = [(float(t), 1000 + t) for t in range(0, 61, 10)]
     near = partition_lag(seen([(t, 900, end) for t, end in ends]), LIMITS)
     assert (near.seconds, near.quality) == (160.0, "extrapolated")

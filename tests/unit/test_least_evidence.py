@@ -1,4 +1,4 @@
-"""A failure is found in the smallest part of a recording that shows it."""
+"""Check how many dumps, lines or samples of a recording suffice for a verdict."""
 
 from __future__ import annotations
 

@@ -92,7 +92,8 @@ def test_what_is_in_order_is_read(tmp_path: Path) -> None:
         (
             "at_least = 1",
             'at_least = "fast"',
-            "thresholds.slow_seconds: at_least, at_most or needs refers to fast, but there is no such setting",
+            "thresholds.slow_seconds: the key `at_least`, `at_most` or `needs` names the setting fast, "
+            "which does not exist",
         ),
         (
             "slow_seconds",

@@ -73,7 +73,10 @@ def test_a_push_is_one_snapshot_at_the_time_of_the_broker() -> None:
     [("10000", 10_000), ("300000", 300_000), ("-1", 30_000), ("soon", 30_000), ("9" * 30, 60_000), ("0", 60_000)],
 )
 def test_brokers_since_4_2_send_the_push_interval(header: str, interval_ms: int) -> None:
-    """If the header `push_interval_ms` is not all digits, the interval is the time (30 s) that the push covers."""
+    """A header `push_interval_ms` with other characters than digits is ignored.
+
+    The snapshot's interval is then 30 s, the time that the push covers.
+    """
     assert read(push(push_interval_ms=header)).interval_ms == interval_ms
 
 

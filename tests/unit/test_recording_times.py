@@ -12,7 +12,7 @@ from tests.support.raw_records import sample
 DAY_MS = 86_400_000
 BARE = {"kafka_python_consumer_metrics.json", "kafka_python_producer_metrics.json"}
 
-#: For each case: a record, its time (epoch ms), and the record one day and 1.5 s later.
+#: For each case: a record, its time (epoch ms), and the same record with its times moved by one day and 1.5 s.
 TIMES: dict[str, tuple[str, int, str]] = {
     "canonical": (
         '{"ts": 1795200030123, "client": {}, "metrics": {"x": 1795200030}}',

@@ -82,8 +82,7 @@ def test_the_classifier_generalises_to_sentences_that_it_has_not_learned() -> No
 def test_reporting_words_make_a_sentence_of_a_text_more_credible(reporting: int, sentences: int, least: float) -> None:
     """A sentence counts as a report only if the odds p / (1 - p) reach a minimum; p is the probability of a report.
 
-    In a text with as many reporting words as sentences, the minimum of the odds is e^1.7 (5.47). If 1 + the number of
-    reporting words is half of 1 + the number of sentences, the minimum of the odds is 2^1.7 times as high. In every
-    text, p must be at least 0.7.
+    `reporting`: number of reporting words in the text; `sentences`: number of sentences in the text. The minimum of the
+    odds is (e * (1 + sentences) / (1 + reporting)) ** 1.7. In every text, p must be at least 0.7.
     """
     assert least_probability(reporting, sentences) == pytest.approx(least, abs=0.0001)

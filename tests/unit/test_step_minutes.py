@@ -106,7 +106,8 @@ def test_the_last_minute_of_a_group_is_written_though_nothing_comes_after() -> N
     monitor.batches(readings_of_a_group()[:30], 10)
     assert [row["minute"] for row in monitor.minutes] == [START + 60_000 * n for n in range(4)]
     (second,) = (second for second in range(300, 700, 15) if monitor.batch([], second).minutes)
-    # The minute that ends at 300 s is complete 130 s later: a sample interval of 10 s, and 120 s for late samples.
+    # At second 300, the newest sample is 10 s old. Samples may arrive 120 s late. So the minute that ends at second 300
+    # is complete at second 430. The next batch is at second 435.
     assert second == 435
     monitor.batch(readings_of_a_group()[24:37], 700)
     for second in range(715, 1000, 15):

@@ -1,4 +1,4 @@
-"""A release of the monitor can read a state that a release with different metrics has saved."""
+"""The monitor reads its saved state. The state may come from a release of the monitor that knows other metrics."""
 
 from __future__ import annotations
 

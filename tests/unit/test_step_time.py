@@ -84,7 +84,8 @@ def test_one_wrong_clock_changes_nothing_for_twenty_honest_clients(ahead: int) -
 def test_what_no_window_is_open_for_is_counted_as_late() -> None:
     monitor = Stepped()
     monitor.batch([snapshot(s, metrics(s)) for s in range(0, 300, 10)], 300)
-    # Windows close 120 s after their end, so three samples are late.
+    # The newest sample is from second 290. Windows close 120 s after their end, so all windows up to second 170 are
+    # closed. The samples of the seconds 61, 81 and 111 are only in closed windows, so these three samples are late.
     published = monitor.batch([snapshot(s + 1, metrics(s)) for s in (60, 80, 110, 120, 200)], 301)
     assert published.late == 3
     kept = [(reading.ts_ms - START) // 1000 for reading in monitor.clients["p"].readings]

@@ -1,4 +1,4 @@
-"""Log lines that arrive before the metrics of the same time wait for these metrics."""
+"""If a log line arrives before its process's metrics of the same time, the line waits for these metrics."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_the_doctor_lists_what_is_missing() -> None:
         (
             "ok",
             "All 2 broker(s) have our plugin. "
-            "From Kafka 4.2 on, only a broker's log shows wrong settings of the plugin.",
+            "From Kafka 4.2 on, only a broker's log shows whether the plugin's settings are wrong.",
         ),
         ("ok", "Clients are requested to push their metrics every 30 s (kafka-client-health)."),
         (

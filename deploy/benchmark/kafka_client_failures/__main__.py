@@ -16,7 +16,7 @@ def main() -> int:
     commands.add_parser("list", help="print each case's id, true failure mode and description")
     blinded = commands.add_parser("blind", help="copy each case's data to a folder, without name and truth.json")
     blinded.add_argument("folder", type=Path)
-    scored = commands.add_parser("score", help="score a JSON file of answers, with a list of modes for each case id")
+    scored = commands.add_parser("score", help="score a JSON file that maps each case id to a list of failure modes")
     scored.add_argument("answers", type=Path)
     chosen = parser.parse_args()
     lines = []

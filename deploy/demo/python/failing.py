@@ -29,7 +29,7 @@ TOPIC, PAYLOAD = "orders", b"x" * 200
 
 def shop() -> None:
     """Produce orders and consume them: a healthy application."""
-    # Without the variable `administrator`, Python would close the admin client before the brokers answer.
+    # Keep the admin client in a variable. Otherwise, Python would close the client before the brokers answer.
     administrator = AdminClient({"bootstrap.servers": SERVERS})
     failed = administrator.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].exception()
     if failed is not None and failed.args[0].code() != confluent_kafka.KafkaError.TOPIC_ALREADY_EXISTS:

@@ -21,7 +21,7 @@ FILES = Path(__file__).with_name("files")
 GRAFANA_PLACEHOLDER = "http://127.0.0.1:3000"
 PAGING = "10s"
 COUNTING = "1m"
-#: Pattern that matches the names of log topics, for rules while `[topics] logs` has its default.
+#: Regular expression by which rules recognise the names of log topics if `[topics] logs` has its default.
 LOG_TOPICS = "(.+[._-])?logs?([._-].+)?"
 _EXAMPLE = {"pager": "payments-oncall", "team": "payments"}
 
@@ -36,7 +36,8 @@ def routes_of(owners: Owners, text: str) -> str:
         blocks = []
         for name in dict.fromkeys(names[kind]):
             matched = json.dumps(name, ensure_ascii=False).replace("'", "''")
-            # `file` becomes part of a path: the file with the receiver's secret is named after the pager or team.
+            # `file` is the name of the pager or team, with `-` in place of characters such as `/`. The file with the
+            # receiver's secret has this name.
             file = re.sub(r"[^\w.-]+", "-", name)
             of_owner = block.replace(json.dumps(_EXAMPLE[kind]), matched)
             blocks.append(re.sub(rf"(: |/|#){_EXAMPLE[kind]}\b", rf"\g<1>{file}", of_owner))

@@ -69,7 +69,7 @@ def clusters(settings: Settings) -> list[Cluster]:
 
 
 def only(settings: Settings, group: str) -> Settings:
-    """Return settings to read only one group, its offsets every 2 s and its members every 10 s."""
+    """Return settings for reading only one group: its offsets every 2 s, and its members every 10 s."""
     groups = replace(
         settings.groups,
         include=re.escape(group),
@@ -166,10 +166,9 @@ def serve(settings: Settings, stop: threading.Event) -> None:
 
 
 def next_reading(now: float, interval: float, lead: float) -> float:
-    """Return the time (epoch s) of the next reading.
+    """Return the time (epoch s) of the next reading: the first time after `now` that is `lead` seconds before a batch.
 
-    The reading begins `lead` seconds before a batch of the monitor: the first batch that is more than `lead` seconds
-    away. Batches begin at multiples of `interval`. If `lead` is at least `interval`, the reading begins now.
+    The monitor's batches begin at multiples of `interval` (s). If `lead` is at least `interval`, return `now`.
     """
     return now if lead >= interval else ((now + lead) // interval + 1) * interval - lead
 
@@ -264,8 +263,8 @@ class _Commit(NamedTuple):
 class Snapshots:
     """Turn readings of one cluster into snapshots of its groups, and add the times of commits.
 
-    Brokers report no commit times, so `commit-timestamp-ms` is the time of the first reading with the present offset.
-    This field is absent as long as all readings have shown the same offset.
+    Brokers do not report when a group committed. Instead, `commit-timestamp-ms` is the time of the reading that first
+    showed the group's newest offset. `commit-timestamp-ms` is absent as long as all readings show the same offset.
     """
 
     cluster: str

@@ -1,7 +1,8 @@
 """Read the groups of a cluster: members, committed offsets, and the begin and end offsets of the groups' partitions.
 
 For a share group, the share-partition start offset (KIP-932) counts as the committed offset. Committed offsets are read
-before end offsets, so that no lag is negative.
+before end offsets. In the opposite order, a group could commit an offset beyond the end offset that was read, and the
+lag would be negative.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _MESSAGES: list[Any] = []
 _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consumer", "Streams", "Share")}
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 MEMBERLESS = ("Empty", "Dead")
-#: An empty or unreadable group that has not changed for a time t is read again after `WAIT_RATIO` × t.
+#: The wait before an empty or unreadable group is read again, as a share of the time since the group last changed.
 WAIT_RATIO = 0.1
 
 
@@ -59,10 +60,11 @@ class Member(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """A group in the list of groups that its coordinator returns. `broker`: id of the coordinator.
+    """A group, as the group's coordinator lists it. `broker`: id of the coordinator.
 
-    `type`: classic, consumer, streams or share. If a classic group has another protocol type than `consumer`, such as
-    `connect`, `type` is this protocol type. `state`: state of the group; '' if the broker does not report the state.
+    `type`: classic, consumer, streams or share. If the members of a classic group are not consumers, `type` is the
+    group's protocol type instead, such as `connect`. `state`: state of the group; '' if the broker does not report the
+    state.
     """
 
     broker: int
@@ -98,8 +100,8 @@ class GroupsReading:
     `names`              names of all existing groups that the settings do not leave out
     `groups`             the groups that were due to be read, and could be read
     `failed_groups`      maps each group that could not be read to the reason
-    `failed_partitions`  maps each partition that could not be read to the reason; includes partitions of the topic in
-                         which brokers store groups
+    `failed_partitions`  maps each partition that could not be read to the reason. Partitions of the topic in which
+                         brokers store groups are included.
     `left_out`           number of groups left out because of the settings `include` and `exclude` in `[groups]`
     """
 
@@ -112,7 +114,10 @@ class GroupsReading:
 
     @property
     def failures(self) -> dict[str, str]:
-        """Return the reason for each unread group (`group NAME`) or end offset (`the end of TOPIC/PARTITION`)."""
+        """Return the reason for each group and each end offset that could not be read.
+
+        The keys are `group NAME` for a group, and `the end of TOPIC/PARTITION` for an end offset.
+        """
         groups = {f"group {name}": why for name, why in sorted(self.failed_groups.items())}
         ends = {f"the end of {tp.topic}/{tp.partition}": why for tp, why in sorted(self.failed_partitions.items())}
         return groups | ends
@@ -189,7 +194,8 @@ class GroupReader:
                 self._pace.failed(name, states[name], reason, now)
         attempt.groups.update(self._pace.failing(states.keys() - due))
         groups = [self._group(name, listed[name], committed[name], limits) for name in sorted(committed)]
-        unread = {**limits.unread, **{tp: f"{why}; its groups are unknown" for tp, why in hidden.items()}}
+        hidden = {tp: f"{why}; the groups in this partition are unknown" for tp, why in hidden.items()}
+        unread = {**limits.unread, **hidden}
         return GroupsReading(round(now * 1000), names, groups, attempt.groups, unread, attempt.left_out)
 
     def _disconnect(self) -> None:
@@ -332,7 +338,7 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
     for row in group.members:
         if hasattr(row, "member_assignment"):
             given = []
-            # Clients write the bytes of an assignment, and brokers do not check these bytes.
+            # Ignore invalid bytes: a client writes the bytes of its assignment, and brokers do not check these bytes.
             with suppress(struct.error, ValueError, IndexError):
                 if group.protocol_type == "consumer":
                     decoded = ConsumerProtocolAssignment.decode(row.member_assignment)

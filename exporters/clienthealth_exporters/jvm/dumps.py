@@ -80,9 +80,9 @@ class DumpBudget:
         self._lock = threading.Lock()
 
     def grants(self, dumps: int, now: float) -> bool:
-        """Return True, and record `dumps` dumps as taken, if the budget allows `dumps` more dumps.
+        """Return whether the budget allows further dumps. Dumps that are allowed are recorded as taken.
 
-        `now`: seconds of a monotonic clock.
+        `dumps`: number of further dumps. `now`: seconds of a monotonic clock.
         """
         with self._lock:
             if self._at is not None:
@@ -97,8 +97,8 @@ class DumpBudget:
 class DumpPlan:
     """Decides when to take dumps of one JVM.
 
-    `min_seconds`: minimum pause between two dumps. While a reason persists, the pauses become longer. `due` asks
-    `budget` for two dumps at a time, because only two dumps together show a stuck thread.
+    `min_seconds`: minimum pause between two dumps. While a reason persists, the pauses become longer. `budget`: the
+    budget from which dumps are taken in pairs, because a thread is known to be stuck only after two dumps.
     """
 
     def __init__(self, min_seconds: float, budget: DumpBudget) -> None:
@@ -108,7 +108,7 @@ class DumpPlan:
         self._taken = 0
 
     def due(self, reasons: Sequence[Reason], now: float) -> bool:
-        """Return True, and record a dump as taken, if a dump is due for `reasons`.
+        """Return whether a dump is due for `reasons`. A dump that is due is recorded as taken.
 
         `now`: seconds of a monotonic clock.
         """

@@ -1,6 +1,6 @@
 """`kafka-health export jvm`: read the Kafka clients of JVMs through their Jolokia agents.
 
-A target is `[SERVICE=]URL`, followed by client options, which JMX does not show. An example is
+A target is `[SERVICE=]URL`. Client options may follow the URL (see TARGET_OPTIONS). An example is
 `orders=http://10.0.0.7:8778/jolokia/ max.block.ms=10000 group.id=billing`. The option `metrics=pushed` says that the
 clients push metrics through the broker plugin.
 """
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 WORKERS = 256
 MAX_BACKOFF_SECONDS = 60.0
 TICK_SECONDS = 0.2
-#: Number of consecutive reads without a Kafka client after which a warning is logged.
+#: A warning is logged if this number of consecutive reads found no Kafka client.
 READS_WITHOUT_CLIENTS = 6
 #: Client options that may follow a target's URL, because JMX does not show them.
 TARGET_OPTIONS = (*CONFIG_OPTIONS, GROUP_OPTION)
@@ -107,7 +107,7 @@ class Targets:
             self._in_file = Reread(f"targets of {file}", [file], lambda: _targets(file), former=())
 
     def now(self) -> tuple[Target, ...]:
-        """Return all targets. If the targets file cannot be read, the targets that were last read from it stay."""
+        """Return all targets. If the targets file cannot be read, use the targets of the last successful read."""
         return (*self._given, *(self._in_file.current() if self._in_file else ()))
 
 
@@ -188,7 +188,8 @@ class Watch:
             self._failures += 1
             longest = max(interval, MAX_BACKOFF_SECONDS)
             interval = min(interval * 2 ** (self._failures - 1), longest)
-            # Warn only until the pause has its maximum. Warnings about a thousand silent JVMs would fill the log.
+            # Warn only until the pause before the next try is `longest`. Warnings about a thousand silent JVMs would
+            # fill the log.
             if self._failures == 1 or self._pause < longest:
                 log.warning("%s does not answer: %s; next try in %.0f s", self.target.service, error, interval)
             self._pause = interval

@@ -70,8 +70,8 @@ class ClientList(msgspec.Struct):
 
     `at`: time of the newest data of any client, null without data.
 
-    With the query parameter `fields`, each client has only the named fields and `key`. To poll, set the parameter
-    `since` to the `at` of the previous answer. The answer then has only clients with a record that was written at the
+    With the query parameter `fields`, each client has only the named fields and `key`. To poll, send the field `at` of
+    the previous answer as the parameter `since`. The answer then has only clients with a record that was written at the
     time `since` or later. `trouble`: why the answer may be incomplete, for example because Kafka does not answer; null
     if the answer is complete.
     """
@@ -253,10 +253,10 @@ _LISTING = {
     **_FILTERS,
     "q": Parameter(_TEXT, "only clients with this text in their service, instance, client id or group"),
     "unhealthy": Parameter(
-        {"type": "boolean"}, "true: only clients with a suspected or confirmed failure, and groups that lag"
+        {"type": "boolean"}, "true: only unhealthy clients (failure suspected or confirmed) and lagging groups"
     ),
     "since": Parameter({"type": "integer"}, "epoch ms: only clients with a record written at this time or later"),
-    "fields": Parameter(_TEXT, "names of fields, comma separated: each client has only these fields and its key"),
+    "fields": Parameter(_TEXT, "comma-separated names of fields; each client then has only these fields and its key"),
     "page": Parameter({"type": "integer", "minimum": 1, "default": 1}, "number of the page, from 1"),
     "limit": _LIMIT,
 }
@@ -349,9 +349,11 @@ class Api:
 
 
 class Route(NamedTuple):
-    """A path of the API. `says`: the path's description. `answer`: the function that answers.
+    """A path of the API.
 
-    `answers`: the type that `answer` returns; None if `answer` returns the OpenAPI document.
+    `says`     the path's description
+    `answer`   the function that answers requests to the path
+    `answers`  the type of the object that this function returns; None if the object is the OpenAPI document
     """
 
     says: str

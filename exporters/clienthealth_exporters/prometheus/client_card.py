@@ -58,7 +58,7 @@ def address(client: Client) -> str:
 
 
 def owner_of(owners: Owners, client: Client) -> Owner | None:
-    """Return the group's own owner if `client` is a group that has one, else the owner of the client's service."""
+    """Return the owner of the group if `client` is a group with an owner, else the owner of the client's service."""
     named = owners.of_group(client.group or client.client_id) if client.kind == "group" else None
     return named or owners.owner_of(client.service)
 
@@ -74,7 +74,7 @@ def identity_parts(record: HealthRecord) -> list[str]:
 
 
 def blindness(view: View) -> list[str]:
-    """Return the reasons why the page may not show the clients' present state."""
+    """Return the reasons why the page may be incomplete or outdated."""
     found = [view.trouble] if view.trouble else []
     if view.newest is not None and view.now - view.newest > SILENT_SECONDS:
         found.append(
@@ -98,9 +98,10 @@ def onset(view: View, record: HealthRecord) -> str:
 
 
 def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
-    """Return (at most three deciding facts, other facts), in the order of the evidence.
+    """Return (deciding facts, other facts). The facts in each list have the order of the evidence.
 
-    If possible, the deciding facts are of different kinds, because facts of different kinds prove more.
+    At most three facts (DECIDING) are deciding. If possible, the deciding facts are of different kinds, because facts
+    of different kinds prove more.
     """
     facts = verdict.evidence
     of_each_kind = {fact.kind: fact for fact in facts}.values()
@@ -138,7 +139,10 @@ def others(record: HealthRecord) -> tuple[list[str], list[str]]:
 
 
 def runbook_url(settings: Settings, name: str) -> str:
-    """Return the URL of a mode's runbook, below `[links] runbooks` or on this server."""
+    """Return the URL of a mode's runbook.
+
+    The URL begins with the setting `[links] runbooks`. If the setting is empty, the runbook is on this server.
+    """
     return f"{runbooks(settings.links, status_page='.')}/{quote(name)}"
 
 
@@ -159,7 +163,8 @@ def level(ratio: float) -> str:
 def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]:
     """Return (topic-partition, lag state, lag, age of the oldest unread record, member) per partition.
 
-    Lag states of WARN or worse come first, then the largest lags.
+    Partitions with a lag state of WARN or worse come before all other partitions. Apart from that, larger lags come
+    first.
     """
 
     def order(row: Mapping[str, Any]) -> tuple[bool, float]:
@@ -181,7 +186,8 @@ class Measurement:
 
     `value`    the measured value; None if it is unknown, or if the measurement does not apply
     `note`     a further measurement as text, such as the maximum
-    `ratio`    the used share (0 to 1) of a buffer or queue; None if unknown, and for other measurements
+    `ratio`    the used share (0 to 1) of a buffer or queue; None if the share is unknown; always None for a measurement
+               of something else
     `applies`  False if this kind of client does not have the measurement
     """
 

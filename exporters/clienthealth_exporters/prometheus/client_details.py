@@ -22,7 +22,7 @@ from clienthealth_exporters.prometheus.states import State
 #: Heights in pixels: of a plot, and of the row of times below it.
 _HEIGHT, _AXIS = 56, 18
 _QUARTER_SECONDS = 900
-#: Maximum time between two samples that a line in a plot joins.
+#: A line in a plot ends if more than this time lies between two samples.
 _GAP_SECONDS = 180.0
 Point = tuple[float, float | None]
 
@@ -66,7 +66,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
 
 
 def _measured(record: HealthRecord) -> dict[str, str]:
-    """Return the measurements that `lint` compares with the client's options. Each key begins with `MEASURED`."""
+    """Return the measurements that `lint` compares with the client's options. Each key has the prefix MEASURED."""
     figures = {"buffer_used_ratio": record.value("buffer_used_ratio", "last")}
     figures["waiting_threads"] = record.value("buffer", "waiting_threads")
     idle, rate = record.value("poll_idle_ratio"), record.value("records_consumed_rate")

@@ -34,8 +34,12 @@ class Lines:
     """The lines of one health record on the page /metrics, split into parts.
 
     A line such as `kafka_client_up{service="orders",…} 1` has three parts: `kafka_client_up{`, the labels of the
-    metric's scope, and the end. `client`, `group` and `partition` are the labels of metrics with the scope of the same
-    name. `ends` has one text for each metric of `FAMILIES`, with the third part of every line of the metric.
+    metric's scope, and the end.
+
+    `client`     the labels of the scope "client"
+    `group`      the labels of the scope "group"
+    `partition`  the labels of the scope "partition"
+    `ends`       one text for each metric in `FAMILIES`: the joined ends of all lines of the metric
     """
 
     client: str
@@ -49,7 +53,7 @@ class Shown(NamedTuple):
 
     `group`     True if the page contains the record's metrics about a consumer group (scope "group")
     `whole`     True if the page contains the record's ordinary metrics (`Family.evidence` is False)
-    `evidence`  True if the page contains the record's metrics that decide failure modes (`Family.evidence` is True)
+    `evidence`  True if the page contains the record's metrics on which verdicts depend (`Family.evidence` is True)
     """
 
     lines: Lines
@@ -157,7 +161,10 @@ def _once(
 
 
 def rendered(family: Family, samples: Iterable[Sample], begin: str = "") -> str:
-    """Return the text of a metric about services or the exporter. `begin`: as in `lines`."""
+    """Return the text of a metric about services or the exporter.
+
+    `begin`: the labels with which every series begins.
+    """
     lines = [_head(family)]
     for labels, value in samples:
         inside = f"{begin}{labels_text(family.labels, labels)}".rstrip(",")
@@ -181,7 +188,7 @@ def _head(family: Family) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def _several(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
-    """Return one string with the end of each sample's line (see `Lines`)."""
+    """Return the ends of the samples' lines, joined. An end is all that follows the labels of the metric's scope."""
     return "".join([f",{labels_text(names, extra)}}} {_value(value)}\n" for extra, value in dict(samples).items()])
 
 

@@ -15,8 +15,9 @@ from clienthealth_exporters.prometheus.states import State
 
 FIELDS = ("cluster", "team", "service", "mode", "cause", "status", "library", "version")
 PAGE_SIZE = 60
-#: Maximum number of values in a list, and of suggestions in a text box.
+#: Maximum number of values in a list.
 MAX_LISTED = 40
+#: Maximum number of suggestions in a text box.
 MAX_PROPOSED = 500
 Facets = Mapping[str, Counter[str]]
 
@@ -44,7 +45,7 @@ class Filters:
         return bool(self.text or self.chosen)
 
     def address(self, page: int = 1, **changed: str) -> str:
-        """Return the relative URL of a page with these filters, not escaped for HTML."""
+        """Return the relative URL of a page with these filters. The URL is not escaped for HTML."""
         fields = {"q": self.text, **self.chosen, **changed, "page": str(page) if page > 1 else ""}
         query = urlencode({name: value for name, value in fields.items() if value}, errors="replace")
         return f"./?{query}" if query else "./"

@@ -26,7 +26,8 @@ RETRY_SECONDS = 2.0
 CLIENT_ID = "kafka-client-health-exporter"
 #: The admin client looks for new brokers only when its metadata has expired.
 ASKING = {"request_timeout_ms": ANSWER_MS, "metadata_max_age_ms": round(CHECK_SECONDS * 1000)}
-#: The client asks a random broker first. If this broker is down, the timeout leaves time for another broker.
+#: The first broker that the client asks is random, and may be down. `bootstrap_timeout_ms` leaves time to ask another
+#: broker.
 CONNECTING = {"client_id": CLIENT_ID, "bootstrap_timeout_ms": 10_000}
 CODECS = "install all codecs: pip install 'kafka-client-health[exporters]'"
 

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 #: The index of each plotted measurement in `State.largest`. None stands for `State.lag`.
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
-#: Maximum number of samples per client, and of clients with samples.
+#: Maximum number of samples per client.
 POINTS = 120
+#: Maximum number of clients with samples.
 MAX_CLIENTS = 2000
 MAX_CHANGES = 40
 HOURS = 24
@@ -84,7 +85,7 @@ class Track:
 
 
 class History:
-    """Clients' samples and status changes, and services' share of unhealthy records per hour.
+    """The samples and status changes of each client, and the share of unhealthy records of each service in each hour.
 
     Thread-safe. `begun`: the earliest event time of all states so far (epoch seconds); None before the first state.
     """
@@ -132,7 +133,7 @@ class History:
     def services(self) -> Iterator[tuple[str, Mapping[int, float]]]:
         """Yield (service, {hour: share}). `share`: share (0 to 1) of the service's judged records that were unhealthy.
 
-        `hour`: number of hours from 1970 to the start of this hour.
+        The share is computed per hour. `hour`: start of the hour, in hours since 1970.
         """
         with self._lock:
             rows = [

@@ -47,8 +47,9 @@ LIMITS = Limits()
 class Burn:
     """A burn-rate alert, which fires if the error budget burns too fast in each of two time windows.
 
-    `long`, `short`: lengths of the two windows, which end now. `factor`: the highest allowed speed; at 1, the error
-    budget lasts exactly for the SLO's period. `hold`: the alert's `for`. `pages`: False if the alert opens a ticket.
+    `long`, `short`: lengths of the two windows, which end now. `factor`: the highest allowed burn rate. At the burn
+    rate 1, the error budget lasts exactly for the SLO's period. `hold`: the time in the field `for` of the alert.
+    `pages`: False if the alert opens a ticket.
     """
 
     long: str

@@ -16,7 +16,7 @@ from clienthealth.model.tables import table
 #: A sample: (values of the metric's extra labels, value).
 Sample = tuple[tuple[str, ...], float]
 CLIENT = ("service", "host", "instance", "client_id")
-#: At most `PEERS` healthy clients of a service and kind have the metrics that are marked with `Family.evidence`.
+#: Metrics with `Family.evidence` exist for at most this number of healthy clients of the same service and kind.
 PEERS = 5
 Scope = Literal["client", "group", "partition", "service", "exporter"]
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
@@ -39,14 +39,13 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
     `nonzero`    True if a series exists only while the value is not 0
     `lag`        key of the value in a row of the indicator `lag`, which has one row per partition
     `reads`      name of the function that computes the samples from a record; the name is a key of `READS`
-    `onset`      id of a failure mode. While the client has this failure, the value is at least the time (s) since the
-                 onset
+    `onset`      id of a failure mode. While the client has this failure, the time (s) since the onset replaces a
+                 smaller or unknown value
     `detail`     "mode.name": the value is the number `name` in the detail of the client's verdict on `mode`
     `evidence`   True if verdicts on a failure mode depend on the metric
-    `largest`    the name of a metric of clients. The value is the maximum of the metric `largest` over all clients of a
-                 service
-    `at`         values of the extra labels of the metric `largest`. The maximum is computed over series with these
-                 values; None: over all series
+    `largest`    name of a metric of clients; the value of a service is the metric's maximum over the service's clients
+    `at`         values of the extra labels of the metric that `largest` names. Only series with these values count for
+                 the maximum. If `at` is None, all series count
     """
 
     name: str

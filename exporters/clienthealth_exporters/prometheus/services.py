@@ -23,7 +23,7 @@ WORST = [family for family in ALL_FAMILIES if family.largest]
 def standing(record: HealthRecord) -> str:
     """Return the state (one of `STANDINGS`) of a client in its service's metrics.
 
-    A group counts as `unknown`, because `ok` would lower the share of failing clients.
+    A group that has not gone is `unknown`. The metrics of services do not count groups.
     """
     if record.departed:
         return "gone"

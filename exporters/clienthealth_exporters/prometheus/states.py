@@ -96,7 +96,11 @@ class State:
 
     @property
     def worth(self) -> tuple[bool, bool]:
-        """Sort key for eviction: healthy clients that have gone come first, failing clients come last."""
+        """Sort key for eviction.
+
+        The order is: gone clients without a failure, other clients without a failure, gone clients with a failure,
+        other clients with a failure.
+        """
         return self.urgency >= _URGENCY["suspected"], not self.departed
 
     @property
@@ -128,8 +132,8 @@ class States:
     old record:
 
     - If the new record says that the client has gone, the new window must end at or after the old window's start.
-    - If only the old record says that the client has gone, the new window must end later than the old window, by more
-      than `window_seconds` minus `min_gap_seconds`.
+    - If only the old record says that the client has gone, the new window must end after the old window. The time
+      between the two ends must exceed `window_seconds` minus `min_gap_seconds`.
     - In all other cases, the new window must end at or after the old window's end.
 
     A client is dropped `ttl_seconds` after its last record. While no records arrive at all, no client is dropped.
@@ -200,7 +204,7 @@ class States:
 
     @property
     def newest(self) -> float | None:
-        """The newest event time (epoch s) of all clients; if there are no clients, of all groups.
+        """The newest event time (epoch s) of all clients, or of all groups if no client is known yet.
 
         None before the first record.
         """
@@ -208,7 +212,10 @@ class States:
 
     @property
     def newest_of(self) -> Mapping[str, float]:
-        """The newest event times (epoch s), by `CLIENTS` and `GROUPS`, if known."""
+        """The newest event times (epoch s): of clients under the key CLIENTS, of groups under the key GROUPS.
+
+        A key is absent while its time is unknown.
+        """
         with self._lock:
             return dict(self._newest)
 
@@ -261,10 +268,10 @@ class States:
             self._recall.keep(names, state.key, state.raw, state.written)
 
     def shown(self, states: Sequence[State], most: int, dropped: MutableMapping[str, int]) -> list[Shown]:
-        """Return the `Shown` of each state with series on /metrics, in the order of `states`.
+        """Return a `Shown` object for each state that has series on /metrics, in the order of `states`.
 
-        At most `most` clients and `most` groups have series. `dropped` is increased by the number of clients and groups
-        without series because of this limit.
+        `most`: maximum number of clients with series, and also of groups with series. `dropped` is increased by the
+        number of clients and groups without series because of this limit.
         """
         groups = {state.group for state in states if state.client.kind == "group"}
         groups |= {group for group, _ in list(self._elsewhere.values())}
@@ -311,7 +318,11 @@ class States:
         return False
 
     def _note(self, key: str, value: bytes, written: float) -> None:
-        """Keep the record of a failing client that another exporter serves. Keep a group's name."""
+        """Keep data from a record that another exporter serves.
+
+        A failing client's record is kept for the client's page. A group's name is kept, because clients in a group that
+        has its own record have no series of the scope "group" on /metrics.
+        """
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:

@@ -136,7 +136,8 @@ class Webhook:
                 if not done and time.monotonic() - noted > GIVE_UP_SECONDS:
                     self._dropped("the receiver did not accept the event within an hour")
                     done = True
-                # If the queue is full, `note` drops the oldest event, perhaps the event that was just sent.
+                # While the event was being sent, `note` may have dropped the event from a full queue. The oldest event
+                # is then another event, which must stay.
                 if done and self._waiting and self._waiting[0][1] is event:
                     self._waiting.popleft()
                     self._changed.notify_all()

@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 _LIBRARIES = {"kafka": "kafka_python", "aiokafka": "aio", "cimpl": "confluent", "confluent_kafka": "confluent"}
 SERVICE, INSTANCE = ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"), "KAFKA_HEALTH_INSTANCE"
 MAX_LINES = 1000
-#: Log lines are dropped for this time after the brokers have refused all lines of a report.
+#: If the brokers have refused all log lines of a report, log lines are dropped for this number of seconds.
 PAUSE_SECONDS = 60.0
 
 #: (instance, client id) of each reported client. No two clients may have the same instance and client id.
@@ -151,7 +151,7 @@ class Reporter:
     _no_lines_before: float = 0.0
 
     def watch(self, watched: Watched) -> None:
-        """Report on one more client. If another client has the same id, append a number to the new id: `id-2`."""
+        """Report on one more client. A client with an id that is already taken gets a number: `id-2`."""
         wanted, number = watched.client_id, 1
         with _LOCK:
             while (self.process.instance, watched.client_id) in _TAKEN:
@@ -170,7 +170,7 @@ class Reporter:
     def on_line(self, logger: str, *line: Any) -> None:
         """Keep a log line (level, text) if there is a topic for log lines.
 
-        If called without a line, wake the reporter, because the library has new statistics.
+        A call without a line means that the library has new statistics. Such a call wakes the reporter.
         """
         if not line:
             self._wake.set()
@@ -223,8 +223,8 @@ class Reporter:
             _TAKEN.discard((self.process.instance, watched.client_id))
 
     def _at_exit(self) -> None:
-        # Leave out kafka-python's producers: the library closes them only after this function, and until then their
-        # counts may change.
+        # Leave out kafka-python's producers, because their counts may still change. The library closes the producers
+        # after this function has run.
         for watched in list(self._watched):
             if watched.probe.kind == "consumer" or watched.library != "kafka-python":
                 self._finish(watched)
@@ -233,7 +233,7 @@ class Reporter:
         while True:
             self._wake.clear()
             now = time.monotonic()
-            # Clients with new measurements are reported one interval earlier than `due`.
+            # A client with new measurements may be reported up to one interval before the time `one.due`.
             due = [one for one in list(self._watched) if now >= one.due - self.interval_seconds * one.fresh()]
             try:
                 self._publish(due)

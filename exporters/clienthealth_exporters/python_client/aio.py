@@ -61,7 +61,7 @@ def _stopping(base: Any) -> Any:
         try:
             await base.stop(self)
         finally:
-            # Use a thread, because `closed` waits for the last snapshot and would block the loop.
+            # Call `closed` in a thread: the function waits for the last snapshot, and would block the event loop.
             await asyncio.to_thread(quietly, self.__dict__[ATTRIBUTE].closed)
 
     return stop

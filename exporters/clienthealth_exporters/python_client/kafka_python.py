@@ -66,7 +66,7 @@ def watch(client: Any, probe: Any) -> None:
 def accepted(probe: ProducerProbe, future: Any, topic: Any, began: float) -> None:
     """Count a record's outcome once its future is done. Measure the callbacks that the application adds to the future.
 
-    `topic`: the `_Topic` that counts the outcome. `began`: what `probe.clock` returned (s) when `send()` was called.
+    `topic`: the `_Topic` that counts the outcome. `began`: time (s) of the call of `send()`, from `probe.clock`.
     """
     future.add_callback(probe.delivered, topic, probe.sampled(began))
     future.add_errback(topic.gave_up)
@@ -129,7 +129,7 @@ def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[
 def library_metrics(client: Any, kind: str) -> dict[str, float]:
     """Call `client.metrics()`, and return the metrics that the monitor knows.
 
-    An average is left out if nothing was measured: the library then reports the average 0 and an infinite maximum.
+    If nothing was measured, the library reports the average 0 and an infinite maximum. Such an average is left out.
     """
     ours = {name: f"{name.removesuffix('-avg')}-max" for name in CLIENT_METRICS[kind]}
     known = {*ours, *ours.values()}

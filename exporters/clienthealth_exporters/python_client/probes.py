@@ -38,7 +38,7 @@ def quietly(work: Callable[..., None], *args: object) -> None:
 
 
 def named_like(made: type, base: type) -> type:
-    """Give the class `made` the name and module of `base`, for logs. Return `made`."""
+    """Copy the name and module of the class `base` to the class `made`, for logs. Return the class `made`."""
     made.__name__, made.__qualname__, made.__module__ = base.__name__, base.__qualname__, base.__module__
     return made
 
@@ -174,8 +174,8 @@ class ProducerProbe:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.closed: Callable[[], None] = lambda: None
         self.clock = clock
-        # The lock is reentrant, because a garbage collection in the thread that holds the lock may run a finalizer
-        # that sends a record.
+        # The lock is reentrant, because a thread may need the lock twice. While the thread holds the lock, a garbage
+        # collection in this thread may run a finalizer that sends a record.
         self._lock = threading.RLock()
         self._topics: dict[str, _Topic] = {}
         self._other_topics = _Topic(self._lock)

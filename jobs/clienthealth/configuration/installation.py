@@ -109,6 +109,6 @@ def listed(labels: Sequence[str]) -> str:
     return ", ".join(labels)
 
 
-#: KEPT: the default labels, which alertmanager.yml and the panels of dashboards contain. Other `kept_labels` of an
-#: installation replace them.
+#: KEPT: the default labels, which alertmanager.yml and the panels of dashboards contain. If `kept_labels` returns
+#: other labels for an installation, these labels replace the default labels.
 KEPT = kept_labels(Settings())

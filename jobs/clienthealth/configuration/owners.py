@@ -22,7 +22,7 @@ from clienthealth.model.errors import DependencyError, SettingsError
 from clienthealth.platform.locations import written
 
 OWNER_LABELS = ("team", "tier", "pager")
-#: Maximum number of cached names: applications may use a new group name at every start.
+#: Maximum number of cached names. A limit is needed, because an application may use a new group name at every start.
 _REMEMBERED = 50_000
 #: Team, tier and pager become values of alerts' labels, so each must be a single line.
 _Word = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]

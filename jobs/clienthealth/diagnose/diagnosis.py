@@ -47,9 +47,9 @@ NOTHING_KNOWN = "without any known words of a Kafka client"
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
 #: A local time that is read as UTC may be AHEAD_MS in the future, because time zones are at most 14 hours ahead of UTC.
 AHEAD_MS = 14 * 3_600_000
-#: A stop or flush counts as unfinished if the log goes on for at least UNFINISHED_MS, but no line up to the log's end
-#: reports the end of the stop or flush.
-#: Equal events, each at most NEXT_MS after the event before, show one continuous wait.
+#: A stop or flush counts as unfinished if the log goes on for at least UNFINISHED_MS (ms) after the stop or flush has
+#: begun, and no line in the rest of the log reports that the stop or flush has ended.
+#: Equal events show one continuous wait if each event comes at most NEXT_MS (ms) after the previous event.
 UNFINISHED_MS, NEXT_MS = 30_000, 300_000
 
 
@@ -147,9 +147,9 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 def note_waits(log_entries: Sequence[LogEntry], log_ends: Mapping[str, int]) -> None:
     """Add durations to the `captures` of log events.
 
-    `lasts`: seconds from the beginning of a stop or flush to the log's end, if the stop or flush counts as unfinished
-    (UNFINISHED_MS). `minutes`: minutes since the first of several equal lines that raise a suspicion
-    (`Meaning.suspects`).
+    The capture `lasts` is for a stop or flush that counts as unfinished (see UNFINISHED_MS): the seconds from the
+    beginning of the stop or flush to the log's end. The capture `minutes` is for lines that raise a suspicion
+    (`Meaning.suspects`): the minutes since the first line of the same wait (see NEXT_MS).
 
     `log_ends`: maps a log's name (`Source.topic`) to the time (epoch ms) at which the log ends.
     """
@@ -173,7 +173,11 @@ def note_waits(log_entries: Sequence[LogEntry], log_ends: Mapping[str, int]) -> 
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
-    """If other data of an instance has no host, replace the host in the instance's log entries by the instance id."""
+    """If metrics or log entries of an instance have no host, replace the host in the instance's other log entries.
+
+    The new host is the instance id, as in data without a host. If the other log entries name several hosts, the hosts
+    stay.
+    """
     written = grouped({(entry.instance, entry.process) for entry in entries}, lambda pair: pair[0])
     nameless = {process for instance, of in written.items() for _, process in of if process[1] == instance}
     hosts = {place: {of for _, of in written.get(place[1], ())} - {place} for place in measured | nameless}
@@ -295,8 +299,8 @@ Place = tuple[str, str]
 def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, before: _Before = NO_LINE) -> _Before:
     """Add a record's content to a packer, and return the client of the record's last line.
 
-    `repeats`: number of equal records, including this one. `before`: the client of the previous record's last line,
-    returned if this record contains no line.
+    `repeats`: number of equal records, including this one. `before`: the client of the previous record's last line. If
+    the record contains no line, return `before`.
     """
     for snapshot in decoded.snapshots:
         packer.snapshot(snapshot, client_of(snapshot.client), source)
@@ -339,8 +343,8 @@ def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, t
     return by_key
 
 
-#: Evidence that is more than ANOTHER_MS apart belongs to different incidents.
-#: The limit is long, because a night's failure may show only in the evening's log and the morning's dump.
+#: Evidence that is more than ANOTHER_MS apart belongs to different incidents. A shorter limit could divide a failure
+#: that lasts a night, if only a log of the evening and a thread dump of the next morning show this failure.
 ANOTHER_MS = 12 * 3_600_000
 
 
@@ -354,7 +358,7 @@ def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
         if not apart or (verdict.since_ms or 0) > before + ANOTHER_MS:
             apart.append([])
         apart[-1].append(verdict)
-    # Undated evidence belongs to no known incident, so merge all incidents.
+    # A failure with undated evidence may be part of any incident. If there is such a failure, merge all incidents.
     if len(apart) < 2 or sum(map(len, apart)) < sum(verdict.unhealthy for verdict in verdicts):
         return merged(verdicts)
     worst = max(map(merged, apart), key=lambda found: (STATUS_ORDER.index(found.status), found.since_ms or 0))
@@ -366,8 +370,8 @@ def settled(
 ) -> dict[str, tuple[Client, list[Verdict]]]:
     """Apply `adjust` and `suspected_by_text` to the verdicts in `by_key`, and return the result.
 
-    `suspected_by_text` adds failures for which words in an attached text are the only evidence. An added failure
-    explains no other failure, but a failure with other evidence can explain an added failure.
+    `suspected_by_text` adds failures for which words in an attached text are the only evidence. A failure that has
+    other evidence can explain an added failure. An added failure cannot explain any failure.
     """
     known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
     done: dict[str, tuple[Client, list[Verdict]]] = {}

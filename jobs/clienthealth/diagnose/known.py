@@ -25,10 +25,11 @@ from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.ends import has_ended
 from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 
-#: Beginnings of `Input.what` for copied data. The end of data that a person copied does not show that a client ended.
+#: Beginnings of `Input.what` for data that a person may have copied. If a person copied the data, a client may have
+#: gone on after the last copied line.
 PASTED = ("metrics (", "log", "JSON document")
-#: A client counts as sampled until the end of its process's data if the client's samples end at most
-#: LATE_MS + LATE_INTERVALS × (median interval between the client's samples) before this end.
+#: A client counts as sampled until the end of its process's data if little time passes between the client's last sample
+#: and this end. Maximum time: LATE_MS (ms), plus LATE_INTERVALS times the median interval between the client's samples.
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
 #: Metrics with times at most APART_MS apart belong to one sample.
 APART_MS = 500
@@ -88,7 +89,7 @@ def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> 
 def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input]) -> Verdict:
     """Return a `suspected` verdict if a short input has one of these signs, otherwise `verdict`.
 
-    - at least `Meaning.enough` lines with the same `Meaning`, if it points to the verdict's mode (`Meaning.suspects`)
+    - at least `Meaning.enough` lines with the same `Meaning`, which points to the verdict's mode (`Meaning.suspects`)
     - in an input that states that something hangs: a thread in a frame of `Facts.places`, or a close() that has not
       ended
 
@@ -103,8 +104,8 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
     loose, safe = catalogue().loose, catalogue().narrated
     written = [e for e in logs[max(over, default=0) :] if e.own or "." not in (e.logger or "") or e.signature in loose]
     left = [e for e in written if e.own or e.signature in safe or (e.source and e.source.topic) not in explained]
-    # A single word does not count, because it may be a heading, such as an error's name. Chinese text always counts,
-    # because it has no spaces.
+    # A text without spaces does not count, because a single word may be a heading, such as an error's name. Chinese
+    # sentences have no spaces, so a text with characters outside ASCII always counts.
     stated = [event for event in left if " " in event.text or not event.text.isascii()]
     of_mode = [meaning for meaning in catalogue().meanings if mode.id in meaning.suspects]
     shown = {meaning: [event for event in stated if event in meaning] for meaning in of_mode}

@@ -40,8 +40,8 @@ MOST_TITLES = 3
 #: Keys of `Verdict.detail` with values that `Explanation.cause` usually contains.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
-#: `_AT_FIRST` finds a number at the beginning of a fact. `_ONE_OR_MORE` is used after each number was replaced by 0. It
-#: finds the noun after a 0 at the beginning of the fact, without a plural s.
+#: `_AT_FIRST` finds a number at the beginning of a fact. `_ONE_OR_MORE` is for a fact in which 0 has replaced each
+#: number. If such a fact begins with 0, `_ONE_OR_MORE` captures the noun after the 0, but not the noun's plural s.
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "no input is about a Kafka client"
 SILENT = "the inputs name a Kafka client, but neither show nor rule out any failure mode"
@@ -230,8 +230,9 @@ def _place(source: Source | None, line: int | None = None) -> str:
 def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
     """Return the facts in order of time.
 
-    Of facts that differ only in numbers, return only the one with the longest duration or else the greatest number. If
-    a fact's text is the beginning of another fact's text, return only the other fact.
+    If several facts differ only in numbers, return only the fact with the longest duration. Among facts without a
+    duration, return the fact with the greatest number at its beginning. If a fact's text is the beginning of another
+    fact's text, return only the other fact.
     """
     kept: dict[tuple[str, str], Evidence] = {}
     for fact in evidence:

@@ -101,8 +101,8 @@ def minute_figures(w: Windows) -> list[dict[str, Any]]:
     `callback_seconds_avg`, `callback_source`  the average time of a callback, and how it was found
     `queue_used_ratio_max`, `queue_topic`      used share and topic of the fullest queue
     `lag_records`, `lag_topic`                 lag and topic of the partition with the greatest lag
-    `lag_seconds`                              0 if `lag_records` is 0, else unknown, because clients report lag only in
-                                               records
+    `lag_seconds`                              0 if `lag_records` is 0, else unknown, because clients do not report lag
+                                               in seconds
     """
     producer, of_topics, of_partitions = w.kind == "producer", queues(w), lags(w)
     share = np.clip(of_topics.share, 0.0, 1.0)

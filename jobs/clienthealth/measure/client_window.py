@@ -33,8 +33,8 @@ class ClientWindow:
                         its last log line if it has no samples
     `spoke_ms`          time of the newest log line or dump that the process wrote after the client's last sample, or
                         None
-    `outlived`          in `diagnose`, False if all data ends soon after the client's last data: the client may then
-                        still run. Else True
+    `outlived`          False only in `diagnose`, and only if the client may still run, because all data ends soon after
+                        the client's last data
     `alive`             evidence that the process ran while samples were overdue; at most one `Sign` of each kind
     `ends_ms`           in `diagnose`, time of the client's last sample in all data; None in the monitor
     `rows`              returns the table from which the samples were made; None if there is no such table
@@ -59,7 +59,7 @@ class ClientWindow:
     rows: InitVar[Callable[[], Windows] | None] = None
 
     def __post_init__(self, rows: Callable[[], Windows] | None) -> None:
-        # `dataclasses.replace` must not copy the table, because other samples need another table.
+        # `_rows` is not a field, so `dataclasses.replace` does not copy it. A copy with other samples needs other rows.
         object.__setattr__(self, "_rows", rows)
 
     @property

@@ -152,7 +152,7 @@ class Column:
         return np.where(a < b, a, -1)
 
     def _last(self, lo: Ints, hi: Ints, back: int = 0) -> Ints:
-        """Return, for each span, the index in `_known` of the span's last known value, minus `back`.
+        """Return, per span, the index in `_known` of the value that is `back` places before the last known value.
 
         The result is -1 for a span with at most `back` known values.
         """

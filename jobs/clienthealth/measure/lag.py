@@ -1,11 +1,12 @@
 """Compute the lag of consumer groups in records and seconds, and the states of groups and partitions.
 
-Lag in seconds is the age of the first unread record. The time at which the first unread record was produced is
-interpolated between samples of the end offset, or extrapolated with the average rate at which the end offset grew.
+Lag in seconds is the age of the first unread record. To find out when this record was produced, interpolate between
+samples of the end offset. If the record's offset is outside the samples, extrapolate with the average rate at which the
+end offset grew. Interpolation and extrapolation come from kafka-lag-exporter. The limit `max_extrapolation_seconds`
+comes from Datadog's agent.
 
 The committed offset is read before the end offset. If a group commits between the two reads, the computed lag is too
-great, but not negative. The method comes from kafka-lag-exporter, and the limit `max_extrapolation_seconds` from
-Datadog's agent.
+great, but not negative.
 """
 
 from __future__ import annotations
@@ -216,7 +217,7 @@ def stands_still(ends: Sequence[Point], least_seconds: float) -> bool:
 def retention_used(committed: int, start: int | None, end: int) -> float | None:
     """Return which share (0 to 1) of the retained records is unread; None without a start offset.
 
-    If the partition retains no records, the result is 1 if unread records were deleted, else 0.
+    For a partition without retained records, the result is 1 if unread records were deleted, and 0 if none were.
     """
     if start is None:
         return None

@@ -6,9 +6,9 @@ apply only while the lag exceeds the tolerated lag. Where Burrow judged wrongly 
 - With fewer than three commits (`min_commits`), the state is UNKNOWN until half of `window_seconds` (section `[lag]`
   of the settings) has passed without a commit. Burrow reports STOP a millisecond after a single commit.
 - If the end offset does not move, the state is IDLE, never STOP.
-- STOP needs a time without commits: three usual commit intervals (`stop_gaps`), but at least 60 s (`stop_min_seconds`)
-  and at most half of `window_seconds`. Only time with unread records counts, because some consumers commit only when
-  data comes.
+- The state becomes STOP after a time without commits. The time is three usual commit intervals (`stop_gaps`), but not
+  below 60 s (`stop_min_seconds`) and not above half of `window_seconds`. Only time with unread records counts, because
+  some consumers commit only when data comes.
 - WARN uses a robust slope of the lag (Theil–Sen), so that one lower sample does not hide a climb.
 - If commits stop while a member of the group owns the partition, the state is STALL.
 """
@@ -31,8 +31,8 @@ FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 #: Number of newest commits that the rules use (Burrow's `intervals`).
 COMMITS = 10
 
-#: Maximum share of the pairs of commits in which a climbing lag does not rise. One outlier among ten commits can hide
-#: the rise in 9 of the 45 pairs.
+#: A lag counts as climbing only if at most this share of all pairs of commits shows no rise of the lag. One outlier
+#: among ten commits can hide the rise in 9 of the 45 pairs.
 FALLING_SHARE = 0.2
 
 
@@ -102,7 +102,7 @@ def median_gap(values: Sequence[float]) -> float:
 
 
 def rewound(commits: Sequence[Commit]) -> bool:
-    """True if the committed offset fell, and all commits since the first fall are below the offset before that fall."""
+    """True if the committed offset fell, and then always stayed below its value before the first fall."""
     for position, (before, commit) in enumerate(pairwise(commits), 1):
         if commit.offset < before.offset:
             return all(later.offset < before.offset for later in commits[position:])
@@ -112,7 +112,8 @@ def rewound(commits: Sequence[Commit]) -> bool:
 def climbs(points: Sequence[tuple[float, float]], dead_band: float) -> bool:
     """True if values rise steadily and by more than `dead_band` per second (Theil–Sen slope).
 
-    A rise is steady if the later value is greater in at least four fifths (1 − FALLING_SHARE) of the pairs of points.
+    A rise is steady if, in at least four fifths (1 − FALLING_SHARE) of all pairs of points, the later value is greater
+    than the earlier value.
     `points`: (time in s, value), in order of time.
     """
     apart = ((earlier, later) for earlier, later in combinations(points, 2) if later[0] > earlier[0])

@@ -153,8 +153,8 @@ class Chunk(msgspec.Struct, array_like=True):
     `configs`: the clients' options by name, mostly without duplicates. `rows`, `parts`: the tables `readings` and
     `topic_parts` as bytes. `last_seen`: for each of `all_clients`, the time (epoch ms) of the newest sample, or the
     time of neighbouring records if the client's clock is wrong. `names`: names of topics and threads, to which `rows`
-    and `parts` refer by position. `clocks`: the task's `Packer.clock`, in the task's last chunk for the bucket; empty
-    in earlier chunks. `left_out`: number of events beyond `[monitor] max_events_per_process`.
+    and `parts` refer by position. `clocks`: the task's `Packer.clock` if this is the task's last chunk for the bucket,
+    else empty. `left_out`: number of events beyond `[monitor] max_events_per_process`.
     """
 
     all_clients: list[Client] = []

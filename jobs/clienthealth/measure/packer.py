@@ -72,7 +72,7 @@ def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """The indices of a client, of the client's options and of the client's last topic in the open chunk.
+    """Indices in the open chunk: of a client, of the client's options, and of the client's last topic.
 
     `pack`    packs a sample into bytes
     `pad`     bytes that make rows equally long for all kinds of clients
@@ -143,7 +143,8 @@ class Packer:
             slot.config, slot.config_at, slot.topic, slot.topic_at = None, -1, "", -1
             chunk.all_clients.append(slot.client)
         chunk = slot.chunk
-        # Comparing identities is quick. If equal options are two objects, the chunk only contains the options twice.
+        # Comparing identities is quick. If two objects hold equal options, the chunk contains the options twice, which
+        # does no harm.
         if config is not slot.config:
             slot.config, slot.config_at = config, chunk.config(config) if config else -1
         if topic is not slot.topic:

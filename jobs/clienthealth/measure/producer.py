@@ -177,14 +177,14 @@ class Stalls(NamedTuple):
     seconds: Floats
 
     def alone(self, at: int, lo: int) -> Stalls:
-        """Return the result for window `at`, with rows numbered from its first row (`lo`)."""
+        """Return the result for the window with the index `at`, with rows numbered from its first row (`lo`)."""
         since = self.since[at : at + 1]
         return Stalls(np.where(since < 0, since, since - lo), self.seconds[at : at + 1])
 
 
 @per_rows
 def delivered(w: Windows) -> Column:
-    """Return the number of delivered records at each sample: acknowledged or, if unknown, sent minus retried."""
+    """Return the number of delivered (acknowledged) records at each sample; if unknown, sent minus retried records."""
     acknowledged, sent, retried = map(w.col, ("record-ack-total", "record-send-total", "record-retry-total"))
     went = np.where(np.isnan(retried), sent, sent - retried)
     return Column(np.where(np.isnan(acknowledged), went, acknowledged))
@@ -202,8 +202,8 @@ def waiting(w: Windows) -> Bools:
 def answers(w: Windows) -> Column:
     """Return, for each sample, how often the average request latency has changed since the first sample.
 
-    A change proves that a broker has answered. A latency that is a multiple of 0.001 ms counts as a change even if the
-    latency before it was equal, because the client may have rounded two different latencies to equal values.
+    A change proves that a broker has answered. Some clients round a latency to a multiple of 0.001 ms, so that
+    different latencies can become equal. Therefore a multiple of 0.001 ms always counts as a change.
     """
     rows = w.column("request-latency-avg").reported_rows
     latency, changed = w.col("request-latency-avg")[rows], np.zeros(len(w.ts))
@@ -220,11 +220,12 @@ def failed_since(w: Windows, since: Ints) -> Bools:
 
 @per_windows
 def stalls(w: Windows) -> Stalls:
-    """Return, for each window, the row of the latest delivery, and for how many seconds records have waited since.
+    """Return, for each window, the row of the latest delivery, and the seconds that records have waited since then.
 
     The seconds are 0 if the window has fewer than MIN_READINGS samples from the latest delivery on, or if a sample
-    after the latest delivery shows no waiting record. Without a counter of deliveries (kafka-python, Java before 1.0),
-    a broker's answer counts as a delivery, and a record that fails later counts as waiting.
+    after the latest delivery shows no waiting record. If the client has no counter of deliveries (kafka-python, Java
+    before 1.0), a broker's answer counts as a delivery. Then records also count as waiting if the error rate rose from
+    0 after this answer.
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))

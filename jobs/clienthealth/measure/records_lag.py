@@ -103,8 +103,8 @@ def lag_entries(w: Windows, limits: LagSettings) -> list[list[dict[str, Any]]]:
     """Return, for each window, JSON objects: one for each partition that has a lag in the window's last sample.
 
     Fields: topic, partition, records, seconds, quality, state, paused. `quality` is exact, or unknown if the client
-    does not fetch. `records` is absent if `quality` is unknown. `seconds` is 0 if `records` is 0, else absent, because
-    clients report lag only in records.
+    does not fetch. `records` is absent if `quality` is unknown. `seconds` is 0 if `records` is 0. Otherwise `seconds`
+    is absent, because clients do not report lag in seconds.
     """
     entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
     lag = lags(w)

@@ -71,7 +71,10 @@ class Runs:
         return len(self.window)
 
     def alone(self, at: int, lo: int) -> Runs:
-        """Return only the runs of window `at`. In the result, the window and its first row (`lo`) have the number 0."""
+        """Return only the runs of the window with the index `at`.
+
+        In the result, the window and its first row (`lo`) have the number 0.
+        """
         runs = self.at(self.window == at)
         return Runs(runs.window - at, runs.first - lo, runs.last - lo, runs.seconds)
 
@@ -120,7 +123,7 @@ class Windows:
         return selected
 
     def alone(self, at: int) -> Windows:
-        """Return window `at` with a table of only its own samples. Row 0 is the window's first sample."""
+        """Return the window with the index `at`, with a table of only its own samples. Row 0 is the first sample."""
         lo, hi, which = int(self.lo[at]), int(self.hi[at]), int(self._which[at])
         parts = self.parts.at(slice(self.part_begin[lo], self.part_begin[hi]))
         rows = Rows(self.ts[lo:hi], self.values[lo:hi], replace(parts, row=parts.row - lo), self.names)
@@ -150,8 +153,8 @@ class Windows:
         whole, at = self._whole
         known = whole._of_windows.get(name)
         if isinstance(known, np.ndarray):
-            # An array of integers may contain row numbers of the whole table. The rows of a single window are numbered
-            # from 0, so such an array cannot be used for the window.
+            # An array of integers may contain row numbers of the whole table. Row numbers of the whole table are wrong
+            # for a single window, which numbers its own rows from 0.
             return None if known.dtype == np.int64 else known[at : at + 1]
         return known.alone(at, int(whole.lo[at])) if hasattr(known, "alone") else None
 
@@ -188,9 +191,10 @@ class Windows:
         return np.repeat(np.arange(len(self.lo)), self.samples)
 
     def reduced(self, how: np.ufunc, values: Floats) -> Floats:
-        """Reduce the `values` of each window's samples to one number by the ufunc `how`; NaN for an empty window.
+        """Reduce the `values` of each window's samples to one number; NaN for an empty window.
 
-        `values`: one number for each sample in a window, in the order of the property `rows`.
+        `how`: a ufunc that makes one number out of two. `values`: one number for each sample in a window, in the order
+        of the property `rows`.
         """
         if not len(values):
             return unknown(len(self))
@@ -308,7 +312,10 @@ class Windows:
 
     @property
     def part_begin(self) -> Ints:
-        """An array a: rows a[i] to a[i + 1] − 1 of `parts` belong to sample i. The last element is len(`parts`)."""
+        """An array a with the first row of each sample in `parts`. The last element is the length of `parts`.
+
+        Sample i has the rows a[i] to a[i + 1] − 1.
+        """
         return self.once_for_rows("parts", lambda: np.searchsorted(self.parts.row, np.arange(len(self.ts) + 1)))
 
     def of_topics(self, name: str) -> Floats:

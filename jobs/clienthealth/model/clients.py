@@ -74,7 +74,10 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def home(self) -> tuple[str, str]:
-        """The pair by which clients are spread over buckets: `process`; for a group, (service, instance + group id)."""
+        """The pair that decides to which bucket a client belongs.
+
+        For a group, the pair is (service, instance + group id). For other clients, the pair is `process`.
+        """
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 

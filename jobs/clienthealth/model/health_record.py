@@ -52,9 +52,10 @@ def evidence_json(evidence: Evidence) -> dict[str, Any]:
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as a JSON object.
 
-    `mode` and `status` are always written. A failure also has `since`, `detail` and `evidence`, and `ruled_out` and
-    `not_ruled_out` if they are not empty. Without a failure, `detail` is written if it is not empty. With or without a
-    failure, `reason` and `adjusted` are written if they are not empty. `counts` and `proofs` are never written.
+    `mode` and `status` are always written. A failure also has `since`, `detail` and `evidence`. `ruled_out` and
+    `not_ruled_out` of a failure are written if they are not empty. Without a failure, `detail` is written if it is not
+    empty. With or without a failure, `reason` and `adjusted` are written if they are not empty. `counts` and `proofs`
+    are never written.
     """
     fields: dict[str, Any] = {"mode": verdict.mode, "status": verdict.status}
     if verdict.unhealthy:
@@ -282,7 +283,7 @@ def strict(value: bytes) -> bytes:
 
 
 def aged(value: bytes, reason: str) -> bytes:
-    """Return the last record of a silent client without the statements that may no longer be true.
+    """Return a silent client's last record without the statements that may no longer be true.
 
     Each `ok` verdict becomes `unknown` with the given `reason`, and the indicators are removed. Failures stay.
     """

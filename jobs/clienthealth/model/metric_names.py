@@ -18,7 +18,8 @@ FORMERLY: Mapping[str, Sequence[str]] = SPELLINGS["formerly"]
 SHARED: frozenset[str] = frozenset(SPELLINGS["shared"])
 SCALA: Mapping[str, str] = SPELLINGS["scala"]
 METRICBEAT: Mapping[str, str] = SPELLINGS["metricbeat"]
-#: Maps our name of a metric to (path in librdkafka's statistics, factor to our unit).
+#: Maps our name of a metric to (path, factor). The path leads to the value in librdkafka's statistics. The factor
+#: converts the value to our unit.
 LIBRDKAFKA: Mapping[str, tuple[str, float]] = SPELLINGS["librdkafka"]
 #: Maps our name of a partition's metric to its path in the statistics that librdkafka reports for the partition.
 LIBRDKAFKA_PARTITION: Mapping[str, str] = SPELLINGS["librdkafka_partition"]
@@ -48,7 +49,7 @@ def jmx_exporter(group: str, name: str) -> str:
 
 
 def jmx_exporter_1(group: str, name: str) -> str:
-    """Return a metric's name in the JMX exporter from version 1.0 on, which leaves out a final `_total`."""
+    """Return a metric's name in the JMX exporter 1.0 and newer. These versions leave out a final `_total`."""
     return jmx_exporter(group, name).removesuffix("_total")
 
 

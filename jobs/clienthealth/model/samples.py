@@ -113,9 +113,9 @@ class Samples:
                 metrics[name] = value
 
     def metrics(self, subject: Subject) -> dict[str, float]:
-        """Return the values, by name, collected so far for a client, topic, partition, thread or broker.
+        """Return a dict from names of metrics to the values collected so far for `subject`.
 
-        Callers may add values to the returned dict.
+        Callers may add values to the dict.
         """
         client_id, kind, topic, partition, thread, node = subject
         ref = (client_id or self.process.client_id, kind)

@@ -33,7 +33,7 @@ MATCH_LIBRDKAFKA = (
     "client_software_version=(.*rdkafka-)?(2[.]10[.][1-9]|2[.]1[1-9][.]|2[.][2-9][0-9][.]|[3-9][.])[0-9.A-Z-]*"
 )
 OF_LIBRDKAFKA: tuple[str, ...] = tuple(SPELLINGS["librdkafka_pushed"])
-#: Clients push at this interval. With an interval of 60 s, a verdict could come 30 s later.
+#: Clients push at this interval. An interval of 60 s could delay a verdict by another 30 s.
 INTERVAL_SECONDS = 30
 REPORTERS = "metric.reporters"
 PLUGIN = "clienthealth.ClientTelemetryToTopic"
@@ -52,7 +52,7 @@ class Subscription:
     def ours(cls, seconds: float = INTERVAL_SECONDS) -> tuple[Subscription, Subscription]:
         """Return the subscription for Java clients and the one for librdkafka. `seconds`: the push interval."""
         every = round(seconds * 1000)
-        # The names are prefixes, so a name that begins with another name is not needed.
+        # A name in a subscription also selects all longer names that begin with it. So leave out these longer names.
         names = sorted({kip714(group, name) for group, of in JAVA.items() for name in of} | {*spellings(kip714)})
         prefixes = [name for name in names if not any(name != other and name.startswith(other) for other in names)]
         return (cls(tuple(prefixes), every, MATCH), cls(OF_LIBRDKAFKA, every, MATCH_LIBRDKAFKA, NAME_LIBRDKAFKA))
@@ -60,8 +60,8 @@ class Subscription:
     def covers(self, other: Subscription) -> bool:
         """Return True if this subscription contains all clients and all metrics of `other`.
 
-        In `metrics`, `*` and an empty prefix mean all metrics. An empty filter (`match`) means all clients. Any
-        other filter must be equal to the filter of `other`.
+        In `metrics`, `*` and an empty prefix mean all metrics. An empty filter (`match`) means all clients. If the
+        filter is not empty, it must be equal to `other.match`.
         """
         asked = not self.match or self.match == other.match
         metrics = (

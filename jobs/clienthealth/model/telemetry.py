@@ -141,9 +141,9 @@ class LogLine(msgspec.Struct):
     `dumps`                the thread dumps in the entry; if the entry contains nothing else, `message` is None
     `quoted`               True if a text (a ticket, a chat) quotes the line without its time, logger and thread
     `explained`            True if the text around the line only explains errors, so that the line raises no suspicion
-    `narrated`             minimum probability: a sentence of the line counts as a person's report of a failure if the
-                           classifier gives it at least this probability. None if a program logged the line, or if the
-                           text reports no problem
+    `narrated`             a sentence of the line counts as a person's report of a failure if the classifier gives the
+                           sentence at least this probability. None if a program logged the line, or if the text reports
+                           no problem
     `beside_kafka`         True if another line of the file names Kafka: a Kafka client may then have written this line
     `error`                why the entry is unusable; None if it is usable
     """

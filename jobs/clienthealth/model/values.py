@@ -41,7 +41,7 @@ def measurement(value: Any) -> float | None:
 def number(value: Any) -> float | None:
     """Convert a number, or a text that contains only a number, to float.
 
-    Returns None for NaN, infinity, numbers below 0, and anything else.
+    Returns None for NaN, infinity and numbers below 0, and for every other value.
     """
     if type(value) is str:
         if "_" in value or not value.isascii():

@@ -21,9 +21,10 @@ UNHEALTHY: tuple[Status, ...] = ("suspected", "confirmed")
 
 
 def standing(statuses: Iterable[Status]) -> Standing:
-    """Return a client's overall state from the statuses of its failure modes: the worst failure's status.
+    """Return a client's overall state from the statuses of its failure modes.
 
-    Without a failure: `ok` if all modes are ok, `partial` if some are ok, `unknown` if no mode is ok.
+    With a failure, the state is the status of the worst failure. Without a failure, the state is `ok` if all modes are
+    ok, `partial` if some modes are ok, and `unknown` if no mode is ok.
     """
     of_modes = frozenset(statuses)
     if of_modes.isdisjoint(UNHEALTHY):
@@ -45,7 +46,7 @@ class Evidence:
 
 
 class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": "first", "last_ms": "last"}):
-    """A known issue that is not a failure mode, and that log lines of the client or of its process show.
+    """A known issue in the log lines of a client or of its process. Known issues are not failure modes.
 
     `what`        id of the issue (`read/logs/also_seen.py`)
     `lines`       number of lines that show the issue, from `first_ms` to `last_ms` (epoch ms)
@@ -66,7 +67,8 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": 
 class Count:
     """The number of effects of a fault (such as lost records) in each half minute.
 
-    `name`        the key under which `Verdict.detail` has `total`; the true number of effects may be larger
+    `name`        the key under which `Verdict.detail` has the value of `total`. The true number of effects may be
+                  larger than `total`
     `kind`        kind of the evidence; if two kinds of evidence count the same effects, the larger number is used
     `slots`       maps the start of a half minute (epoch ms) to the number of effects in it
     `settled`     number of effects before `settled_ms`; this number no longer changes
@@ -109,7 +111,7 @@ class Verdict:
     `reason`: why the status is `unknown`. `counts`: numbers of effects in each half minute; `detail` has their sums.
     `adjusted`: names of the adjustments (`monitor/adjust.py`) that changed this verdict, in order. `ruled_out`:
     innocent explanations that data refutes, with the refutation. `not_ruled_out`: innocent explanations that may be
-    true, with the data that would decide. `proofs`: what each piece of evidence proves.
+    true, each with the data that would show whether it is true. `proofs`: what each piece of evidence proves.
     """
 
     mode: str

@@ -64,7 +64,10 @@ def count(value: float) -> str:
 
 
 def count_of(value: float, one: str, many: str = "") -> str:
-    """Format a count with its noun: `1 record`, `1,200 records`. `many`: the plural; by default, `one` with an s."""
+    """Format a count with its noun: `1 record`, `1,200 records`.
+
+    `one`: the noun in the singular. `many`: the plural; by default, the singular with an added s.
+    """
     return f"{value:,.0f} {one if value == 1 else many or one + 's'}"
 
 

@@ -85,7 +85,7 @@ class Explanation:
 
     `summary`  one sentence: what is wrong with the client
     `cause`    one sentence: why the failure happens; '' if unknown
-    `first`    what to do before `remedy`; '' for nothing
+    `first`    steps that come before the steps in `remedy`; '' for none
     """
 
     title: str

@@ -128,8 +128,8 @@ def conclude(
     """Return the verdict that the facts support.
 
     `detail`: values for the verdict's detail; None values are left out. `doubts`: facts that prove nothing; with only
-    doubts, the verdict is `unknown`. `otherwise`: if there are neither facts nor doubts, the reason for the verdict
-    `unknown`, or None for the verdict `ok`.
+    doubts, the verdict is `unknown`. `otherwise` is used if there are neither facts nor doubts. None means the verdict
+    `ok`; a text means the verdict `unknown`, and is the reason for this verdict.
     """
     doubts = [
         replace(doubt, text=f"{doubt.text}; but {doubt.given.text}") if doubt.refuted and doubt.given else doubt
@@ -180,7 +180,7 @@ def counted(window: ClientWindow, name: str, kind: EvidenceKind, happened: Happe
 
 
 def number_of(*happened: Happened) -> int | None:
-    """Return the largest total of several counts of the same occurrences; None if every total is 0."""
+    """Add up each count of the same occurrences, and return the largest sum; None if every sum is 0."""
     return round(max(sum(so_many for _, so_many in of_kind) for of_kind in happened)) or None
 
 
@@ -234,8 +234,8 @@ def values(window: ClientWindow, name: str) -> list[float]:
 def rose_around(window: ClientWindow, name: str, ts_ms: int, before_ms: int = 0) -> bool | None:
     """Return True if a counter rose around `ts_ms`; None if unknown.
 
-    Of the samples with the counter, compare the last sample up to `ts_ms − before_ms` with the first sample after
-    `ts_ms`. If either sample is missing, the result is unknown.
+    Use only samples with the counter. Compare the last of these samples up to `ts_ms − before_ms` with the first one
+    after `ts_ms`. If one of the two samples is missing, the result is unknown.
     """
     earlier = [r for r in window.readings if r.ts_ms <= ts_ms - before_ms and r.get(name) is not None]
     later = [r for r in window.readings if r.ts_ms > ts_ms and r.get(name) is not None]
@@ -264,11 +264,12 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
-    """Return a fact on the line with the longest wait among the lines of `meaning`; [] if there is no line.
+    """Select the line of the log event `meaning` that states the longest wait, and return a fact on this line.
 
-    The capture `minutes` has the wait that a line states. A line with the capture `begun` reports the beginning of a
-    stop or flush, and is used only if the capture `lasts` shows that the stop or flush did not end. A line with the
-    capture `ended` reports the end of a stop or flush, and is never used.
+    Without a line that can be used, return []. The capture `minutes` has the wait that a line states. A line with the
+    capture `begun` reports the beginning of a stop or flush. Such a line is used only if the line also has the capture
+    `lasts`, because then the stop or flush did not end. A line with the capture `ended` reports the end of a stop or
+    flush, and is never used.
 
     A line that shows a goroutine without stating a wait is evidence only in two cases: the line is repeated, or a line
     at least APART_MS (9 s) earlier shows the same goroutine in the same frame.
@@ -313,8 +314,8 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
     """Return (time in epoch ms, number of occurrences) for lines of the log event `meaning`.
 
-    If all log lines of the window have the same time, each line of the event counts `repeats` times. Otherwise, lines
-    at most 1 s after a counted line are left out, and each other line of the event counts once.
+    If all log lines of the window have the same time, each line of the event counts `repeats` times. Otherwise, each
+    line of the event counts once, except that a line at most 1 s after a counted line does not count.
     """
     undated = len({event.ts_ms for event in window.logs}) == 1
     return [(e.ts_ms, e.repeats if undated else 1) for e in (events if undated else moments)(window, meaning)]

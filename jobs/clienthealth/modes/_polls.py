@@ -68,7 +68,7 @@ def _or_by_selector(w: Windows, reported: Floats, how: Callable[[Windows, Floats
 
 @per_rows
 def _without_waiting(w: Windows) -> Column:
-    """Return for each sample the seconds since the last fetch or wait in the selector; NaN if unknown."""
+    """Return, per sample, the seconds since the client last sent a fetch or waited in the selector; NaN if unknown."""
     names = ("io-wait-time-ns-total", "select-total", "fetch-total")
     waited, selected, fetched = (np.diff(w.col(name), prepend=np.nan) for name in names)
     passed = np.diff(w.ts, prepend=w.ts[:1]) / 1000
@@ -76,13 +76,16 @@ def _without_waiting(w: Windows) -> Column:
     away &= (selected > 0) & (selected <= MOST_SELECTS * passed)
     since = np.maximum.accumulate(np.where(away, 0, np.arange(len(w.ts))))
     known = ~np.isnan(w.col("io-wait-time-ns-total")) & ~np.isnan(w.col("fetch-total"))
-    # Java clients 1.0 and 1.1 report nanoseconds of waits as select-total.
+    # In Java clients 1.0 and 1.1, select-total has a wrong value: the nanoseconds of waits.
     known &= w.col("select-total") != w.col("io-wait-time-ns-total")
     return Column(np.where(known, (w.ts - w.ts[since]) / 1000, np.nan))
 
 
 def polled_ms(reading: Reading) -> int | None:
-    """Return the time of the last poll() (epoch ms), or up to 1 s after it; None if the client does not report it."""
+    """Return the time of the last poll() in epoch ms; None if the client does not report this time.
+
+    The result is up to 1 s too late, because `last-poll-seconds-ago` has whole seconds.
+    """
     ago = reading.get("last-poll-seconds-ago")
     return None if ago is None else round(reading.ts_ms - 1000 * ago)
 
@@ -111,7 +114,7 @@ class Spell(NamedTuple):
     """How long an application has been outside poll(), and two limits for comparison; all in seconds.
 
     `seconds`: the time since the last poll. `longest`: the longest earlier time between two polls. `needed`: twice the
-    time that the last poll's records take at the average pace.
+    time in which the application, at its average pace, consumes the records of the last poll.
     """
 
     seconds: float
@@ -122,8 +125,8 @@ class Spell(NamedTuple):
 def outside(window: ClientWindow) -> Spell | None:
     """Return how long the application has been outside poll(); None if it may be inside poll(), or if data is missing.
 
-    The application is outside if the client has sent no fetch for at least half of the time since the last poll().
-    Heartbeats must continue, because otherwise a silent broker may explain the missing fetches.
+    The application is outside if the client has sent no fetch for at least half of the time since the last poll(), but
+    still sends heartbeats. Without heartbeats, a silent broker may be the reason for the missing fetches.
     """
     w, readings = window.table, window.known_readings
     polled = polled_ms(readings[-1]) if window.readings else None
@@ -167,7 +170,7 @@ def pushes_on(window: ClientWindow) -> bool:
 
 
 def lived(window: ClientWindow) -> Sign | None:
-    """Return the newest sign of life of the process after the client's data ended; None without a sign."""
+    """Return the newest sign that the process still ran after the client's data had ended; None without a sign."""
     return max(window.alive, key=lambda sign: sign.ts_ms, default=None)
 
 
@@ -182,7 +185,7 @@ def statistics_ended(window: ClientWindow) -> Fact | None:
 
 
 ENDED = (
-    "the client's statistics have ended, and librdkafka delivers statistics in poll(): either the client's process has "
+    "the client's statistics, which librdkafka delivers only in poll(), have ended: either the client's process has "
     "ended, or its application does not call poll()"
 )
 CLOSED = "the client was closed, or its application does not call poll()"
@@ -202,9 +205,9 @@ def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
     `readings`: samples of one group, in order of time. A fact is about a partition with an owner and with the same
     committed offset in the first and the last sample. One of these conditions must also be met:
     - New records arrived, and the partition had unread records already at the first sample.
-    - The partition is behind, with at least `BEHIND` unread records. Of the topic's partitions that are behind or have
-      caught up (at most `LEVEL` unread records), at least half have caught up. If fewer have caught up, the whole group
-      may only be slow.
+    - The partition is behind: it has at least `BEHIND` unread records. At least as many partitions of the topic have
+      caught up (at most `LEVEL` unread records) as are behind. If more partitions are behind, the reason may be that
+      the whole group is slow.
     """
     last, first = readings[-1], {(p.topic, p.partition): p for p in readings[0].partitions}
     unread = [(p, p.end - p.committed) for p in last.partitions if p.end is not None and p.committed is not None]

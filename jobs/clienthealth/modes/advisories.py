@@ -63,8 +63,9 @@ class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A client library.
 
     `parts`     the lower-case texts that identify the library: a client's reported name contains one of these
-    `tracker`   start of the address of a bug's page; the bug's number completes it
-    `platform`  maps a major version of Confluent Platform to the Kafka release with which it began, such as 7 to (3, 0)
+    `tracker`   start of the address of a bug's page; the bug's number completes the address
+    `platform`  maps a major version of Confluent Platform to the Kafka release in the first release of this major
+                version: 7 to (3, 0), because Confluent Platform 7.0 contains Kafka 3.0
     `known`     the known bugs of the library's versions
     """
 

@@ -1,7 +1,7 @@
 """Circumstances that modes check before they accuse an application.
 
-While brokers do not answer, calls such as a commit wait, and the application is not at fault. A mode accuses an
-application of a delay only if brokers answered during the delay.
+While brokers do not answer, the application's calls (such as a commit) wait, and the application is not at fault. A
+mode accuses an application of a delay only if brokers answered during the delay.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FRESH_MS = 15_000
 ANSWER_MS = 10_000
 #: A thread is inside a call of a Java client if one of its frames contains one of these texts.
 _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
-#: Dumps that show no thread inside a client's call are evidence only if they span at least this time (ms).
+#: Dumps prove that no thread is inside a client's call only if the dumps span at least this time (ms).
 STANDS_MS = 10_000
 
 
@@ -49,11 +49,11 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
 
     The first of these rules that applies decides:
 
-    - The circumstance does not hold if an outage overlaps the time around `at_ms`: from SETTLES_MS (30 s) before
-      `at_ms` to ANSWER_MS (10 s) after `at_ms`.
-    - The circumstance is unknown if the samples begin less than SETTLES_MS before `at_ms`.
-    - The circumstance holds if brokers answered after `at_ms`, or at most FRESH_MS (15 s) before `at_ms`.
-    - The circumstance is unknown if no data shows an answer at or after `at_ms` − FRESH_MS.
+    - The circumstance does not hold if an outage overlaps the period from 30 s (SETTLES_MS) before `at_ms` to 10 s
+      (ANSWER_MS) after `at_ms`.
+    - The circumstance is unknown if the samples begin less than 30 s (SETTLES_MS) before `at_ms`.
+    - The circumstance holds if brokers answered after `at_ms`, or at most 15 s (FRESH_MS) before `at_ms`.
+    - The circumstance is unknown in all other cases.
     """
     samples = window.known_readings
     signs = [*_measured(samples), *_logged(window)]
@@ -103,8 +103,8 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that brokers answered the client around a time that may be before all samples of the client.
 
-    If `at_ms` is inside the window, `coordinator_answers` decides. For an earlier time, dumps decide: the
-    circumstance is unknown if dumps prove that all threads were outside the client, else it does not hold.
+    If `at_ms` is inside the window, `coordinator_answers` decides. For an earlier time, dumps decide. If dumps prove
+    that all threads were outside the client, the circumstance is unknown. Otherwise the circumstance does not hold.
     """
     known = window.known_readings
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:
@@ -121,9 +121,10 @@ def _stays_outside(window: ClientWindow) -> bool:
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
-    """Return a circumstance that does not hold if brokers were away at the time of each line; else return None.
+    """Check whether brokers were away at the time of each line.
 
-    The circumstance is the result of `coordinator_answers` for the last line.
+    If brokers were away each time, return the result of `coordinator_answers` for the last line: a circumstance that
+    does not hold. Otherwise return None.
     """
     answers = [coordinator_answers(window, line.ts_ms) for line in lines]
     return answers[-1] if all(answer.holds is False for answer in answers) else None
@@ -168,7 +169,7 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
             if silent <= (ts_ms - since_ms) / 1000 + HEARTBEAT_SECONDS:
                 yield _Sign(since_ms, ts_ms, True)
             elif asked:
-                text = f"the client sent requests, but no heartbeat for {elapsed(silent)}: it has no group coordinator"
+                text = f"the client has no group coordinator: it sent requests, but no heartbeat for {elapsed(silent)}"
                 yield _Sign(since_ms, ts_ms, False, text)
         if answered or not selected:
             # Without a select(), the I/O thread reads no answers.

@@ -54,8 +54,8 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `advice`    a text that replaces the mode's action. Values of the detail replace names in braces; a name without a
                 value appears in capitals
     `lasts`     True if the remedy does not work at once, so that the mode's `until_then` is added to the advice
-    `assumed`   True if a verdict names this cause without evidence, so that a cause found in another window replaces
-                this cause
+    `assumed`   True if a verdict names this cause without evidence. If another window has evidence of a different
+                cause, the different cause replaces this cause
     `again`     the id of the cause that replaces this cause if the failure happened several times (a number in
                 `Verdict.counts` exceeds 1)
     `timeless`  True if lines without a time can prove this cause, whatever `needs_times` of the mode says
@@ -124,7 +124,10 @@ class _Filled(dict[str, Any]):
 
 
 def of_library(texts: Mapping[str, str], library: str) -> str:
-    """Return the text of the first key that is part of the library's name in lower case; '' if there is none."""
+    """Return the text of the first key that the library's name contains; '' if the name contains no key.
+
+    Keys are in lower case. The case of the library's name does not matter.
+    """
     return next((text for part, text in texts.items() if part in library.lower()), "")
 
 
@@ -150,7 +153,7 @@ class Facts:
     `momentary`    the names in `detail` that are shown only while the newest window has them
     `needs_times`  why lines without a time cannot prove the failure; '' if these lines can prove it
     `explains`     the ids of modes that are not reported at the same time, because this failure causes their symptoms
-    `logs_on`      True if a process with the failure logs all the time, so that a silent process has ended
+    `logs_on`      True if a process with the failure logs all the time. If the process stops logging, it has ended
     `confirmed`    the alert for a confirmed failure; by default, the alert fires at once
     `suspected`    the alert for a suspected failure, never critical; by default, the alert fires after two minutes
     `panels`       the names of the functions in dashboards/panels that draw the first panels of the mode's dashboard

@@ -198,7 +198,7 @@ def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("window", "A failure is only suspected until data refutes every innocent explanation.")
 def _alibis(verdict: Verdict, context: Context) -> Verdict:
-    """Lower the status of a failure with a possible innocent explanation. Runs before statuses are compared."""
+    """Lower the status of a failure that may have an innocent explanation. Runs before statuses are compared."""
     mode, window = context.mode, context.window
     if mode is None or window is None or not verdict.proofs:
         return verdict
@@ -224,9 +224,10 @@ def _alibis(verdict: Verdict, context: Context) -> Verdict:
 
 
 def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
-    """Return a `Circumstance` with `holds` True if a proof excludes `confusion`, else with `holds` None (unknown).
+    """Return a `Circumstance` that states whether a proof excludes `confusion`.
 
-    A line that may be about another client excludes nothing.
+    `holds` of the result is True if a proof excludes `confusion`, else None (unknown). A line that may be about another
+    client excludes nothing.
     """
     for proof in proofs:
         needed = proof.circumstance != "" and proof.circumstance == confusion.unless
@@ -273,8 +274,8 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
         return verdict
     if any(fact.kind != "log" for fact in verdict.evidence):
         return verdict
-    # The wait begins at the window's first line with the log pattern of the evidence, because otherwise each further
-    # line would prolong the wait.
+    # Let the wait begin at the window's first line that has the same log pattern as the evidence. If the wait began at
+    # the evidence, each further line would prolong the wait.
     shown, logs = {fact.ts_ms for fact in verdict.evidence}, context.window.logs if context.window else ()
     alike = {event.signature for event in logs if event.ts_ms in shown}
     first = min([*shown, *(event.ts_ms for event in logs if event.signature in alike)])
@@ -315,7 +316,7 @@ def _all_silent(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "A recording can end before its process, so missing data alone gives at most a suspicion.")
 def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
-    """Lower a confirmed verdict that a client has ended to `suspected`.
+    """Change the status of a verdict on a client's end from `confirmed` to `suspected`.
 
     Runs before `explained`, which compares statuses.
     """
@@ -371,7 +372,7 @@ def _topics(verdict: Verdict, kind: str = "") -> list[str]:
 def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
     """Set a verdict that rests only on untimed lines to `unknown`.
 
-    Runs before `unproven-ok`, which keeps the reason of a verdict `unknown`.
+    Runs before `unproven-ok`. If a verdict is `unknown`, `unproven-ok` keeps the verdict's reason.
     """
     mode, attached = modes()[verdict.mode], context.attached
     cause = mode.cause(verdict)
@@ -386,9 +387,9 @@ def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "Copied metrics end when the person stops copying, not when the client ends.")
 def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
-    """Set a verdict on a client's end to `unknown` if only copied or few samples show the end.
+    """Set a verdict on a client's end to `unknown` if only copied samples, or only few samples, show the end.
 
-    Runs before `unproven-ok`, which keeps the reason of a verdict `unknown`.
+    Runs before `unproven-ok`. If a verdict is `unknown`, `unproven-ok` keeps the verdict's reason.
     """
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
@@ -402,7 +403,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, status="unknown", reason=LOOKED_AT, evidence=())
 
 
-@_adjustment("shown", "`ok` is unproven without evidence of health for this mode, or if evidence could not be read.")
+@_adjustment("shown", "`ok` is proven only if evidence rules this mode out, and if all evidence could be read.")
 def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
     """Change `ok` to `unknown` if the mode is not ruled out. Runs after all other adjustments that change a status."""
     attached = context.attached
@@ -426,7 +427,7 @@ def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, since_ms=min(dated)) if made_up else verdict
 
 
-#: `diagnose` gives undated records a time APART_MS (ten days) before the dated data of their process.
+#: `diagnose` makes up times for undated records: ten days (APART_MS) before the dated data of the same process.
 APART_MS = 10 * 86_400_000
 
 BY_NAME: Mapping[str, Adjustment] = {adjustment.name: adjustment for adjustment in ADJUSTMENTS}

@@ -57,7 +57,8 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
 
 
 MINUTES = 60
-#: An issue that needs fewer than EVERYDAY_LINES lines in a whole log needs only one line in an excerpt.
+#: In a whole log, an issue is reported after `Trouble.least` lines. In an excerpt, one line is enough if
+#: `Trouble.least` is below EVERYDAY_LINES.
 EVERYDAY_LINES = 8
 
 
@@ -124,8 +125,8 @@ def unattributed(
 def unwritten(runs: Sequence[Run], client_id: str, kind: str, until_ms: float) -> list[dict[str, object]]:
     """Return, for each known issue of a client, the number of log lines that the history does not have yet.
 
-    Rows are {"what": id of the issue, "lines": number}. Lines in minutes that begin after `until_ms` (epoch ms) are
-    left to a later call of this function.
+    Rows are {"what": id of the issue, "lines": number}. Lines from minutes after `until_ms` (epoch ms) do not count,
+    because a later call returns these minutes.
     """
     counts: dict[str, int] = {}
     for run in runs:

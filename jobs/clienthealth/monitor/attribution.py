@@ -39,7 +39,7 @@ LOGGED_MS = 30_000
 #: Samples less than AROUND_MS before or after a log line show whether the consumer polled in time when it logged.
 #: A sample covers the last 30 to 60 s.
 AROUND_MS = 35_000
-#: A consumer polls in time if polls are less than AWAY_SECONDS, or less than half of max.poll.interval.ms, apart.
+#: A consumer polls in time if the time between polls stays below AWAY_SECONDS, or below half of max.poll.interval.ms.
 AWAY_SECONDS = 5.0
 #: The only library with metrics that count the errors in the library's log lines.
 COUNTING_LIBRARY = "java"
@@ -136,7 +136,7 @@ class ProcessLog:
     `former`     the clients that do not report metrics and have an open incident
     `lives`      the lifetimes of clients that report or recently stopped
     `named`      maps a kind to the ids of all clients of this kind that report or appear in the log
-    `topics`     maps a topic to the names of the clients in lines about this topic
+    `topics`     maps a topic to the ids of the clients that are named in lines about this topic
     `earlier`    the newest dumps before the window of `entries`, at most 4 (EARLIER_DUMPS)
     `lead`       the log events of the 30 s (LEAD_MS) before the window of `entries`
     `instances`  all instance ids in the lines and dumps of the process
@@ -350,7 +350,7 @@ def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]
 def without_copies(entries: Iterable[LogEntry]) -> list[LogEntry]:
     """Return the entries, except those of loggers that copy lines of other programs.
 
-    If a line has other text before the client's name, as copied lines have, the line's logger copies lines.
+    A copied line has other text before the client's name. If one line of a logger is a copy, the logger copies lines.
     """
     entries = list(entries)
     copying = {(entry.process, entry.event.logger) for entry in entries if entry.event and entry.event.copied}
@@ -367,8 +367,8 @@ def contradicted(
 ) -> tuple[LogEvent, ...]:
     """Return the lines in `events` that the client's samples contradict; () if the client's library is not `java`.
 
-    `known`: returns the client's samples of a metric. `config`: the client's options. If a contradicted line has no
-    client id, other lines without an id are also returned if they have the same log pattern and thread.
+    `known`: returns the client's samples of a metric. `config`: the client's options. If samples contradict a line
+    without a client id, all lines without a client id that have the same log pattern and thread are returned, too.
     """
 
     def place(event: LogEvent) -> tuple[str, object]:

@@ -138,7 +138,7 @@ class Bucket:
 
     @cached_property
     def quiet(self) -> Floats:
-        """For each client, the silence (ms) after which new data of its process proves that the process still runs."""
+        """For each client, the time (ms) after its last sample from which other data proves that its process runs."""
         often = np.maximum(INTERVALS * intervals(self.state), 1000.0 * self.settings.absence.min_gap_seconds)
         return np.minimum(self.gaps, often)
 

@@ -193,7 +193,8 @@ def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
     further sample. `before_ms`: the watermark of the previous step.
     """
     clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, dict[int, LogEntry]()
-    # If a line was written before `earliest` (by the client's clock), a later sample has arrived.
+    # `earliest` is more than a reporting interval before the client's last sample. So a line before `earliest` (by the
+    # client's clock) no longer waits: a sample after this line has arrived.
     earliest = clients.last - clients.every - CLOSE_MS
     wait_ms = LONGEST_MS + clients.last_seen - clients.last
     silent = (earliest < now_ms - wait_ms).tolist()
@@ -410,8 +411,8 @@ class _Judgement:
         for start in sorted(window_starts((entry.ts_ms for entry in new), slide, length)):
             inside = log.within(start, start + length)
             for client in inside.unreporting_clients():
-                # A window may have no data about the client, because a line without a client id is not attributed to
-                # one of several clients.
+                # A window may have no data about the client: if a line without a client id fits several clients, the
+                # line is attributed to none of them.
                 if any((about := inside.about(client))[:2]):
                     windows[client].append(self.bucket.window(client, None, Span(start, start + length), about))
         for client, of_client in windows.items():
@@ -452,7 +453,8 @@ def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]
     """Yield (end of the window, verdicts) for the windows of one client (`judged`), in order of time.
 
     Each verdict is merged with the verdict on the previous window, because windows overlap. If there are several
-    windows, nothing is yielded for the first, which only serves as the previous window of the second.
+    windows, nothing is yielded for the first window: its verdicts are only merged with the verdicts on the second
+    window.
     """
     for at in range(min(1, len(judged) - 1), len(judged)):
         last, by_mode = judged[at], defaultdict[str, list[Verdict]](list)

@@ -31,7 +31,7 @@ from clienthealth.monitor.window_verdicts import judge_windows, stale_verdicts
 from clienthealth.settings import Settings
 
 LOST = ("lost_records", "lost_bytes")
-#: If no client reports, a client is gone after OUTAGE_INTERVALS of its reporting intervals plus OUTAGE_MS (ms).
+#: If no client reports, a client is gone after a silence (ms) of OUTAGE_INTERVALS × reporting interval + OUTAGE_MS.
 OUTAGE_INTERVALS, OUTAGE_MS = 2, 30_000
 
 

@@ -114,10 +114,12 @@ def _of_its_end(
 def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> bool:
     """Return True if a client without data is known to have ended.
 
-    The end is proved by a log line about the client's close or kill, or by another client of the same name on the host
-    that sent its first sample after the client's last sample. `departed_ms`: time of the client's last sample. `alone`:
-    False if another client of the same name was on the host at this time. If `alone` is False, only a log line with the
-    client's instance proves the end.
+    One of two facts proves the end:
+    - The log has a line about the client's close or kill.
+    - A client of the same name on the same host sent its first sample after the last sample of `client`.
+
+    `departed_ms`: time of the client's last sample. `alone`: False if another client of the same name was on the host
+    at this time. If `alone` is False, only a log line with the client's instance proves the end.
     """
     others = [life for life in bucket.lives[client.process] if life.client.instance != client.instance]
     foreign = {life.client.instance for life in others}
@@ -200,9 +202,10 @@ def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tup
 def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[Sign, ...]:
     """Return a sign of life for a client that stopped pushing: a push of another client at the same address.
 
-    A push does not name its process. But if the process had ended, all clients of the process would have stopped. So
-    a sign is returned only if every other client at the address still pushes. No sign is returned if another client at
-    the address is new, or has the silent client's id, because such a client may belong to another process.
+    A push does not name its process. If the process had ended, all clients of the process would have stopped pushing.
+    So if any other client at the address has stopped pushing, no sign is returned. No sign is returned either if
+    another client at the address is new, or has the silent client's id, because such a client may belong to another
+    process.
     """
     state, clients = bucket.state, bucket.state.clients
     client, last = state.all_clients[number], int(clients.last[number])

@@ -1,7 +1,7 @@
 """Isolate errors: if a process's data makes a step fail, only the data of this process is rejected.
 
-Bisection finds each process with data that alone makes the step fail. The bucket is then processed without the data of
-the processes that were found.
+Bisection finds each faulty process: a process with data that makes the step fail even without the data of other
+processes. The bucket is then processed without the data of the processes that were found.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exceptio
 def _faulty(
     packed: Packed, buckets: int, homes: Sequence[Home], run: Run[T], mistake: Exception
 ) -> Iterator[tuple[Home, Exception]]:
-    """Yield (process, error) for each process with data that alone makes `run` fail."""
+    """Yield (process, error) for each process with data that makes `run` fail even without other processes' data."""
     if len(homes) == 1:
         yield homes[0], mistake
         return
@@ -112,7 +112,11 @@ def _unpacked(packed: Packed, buckets: int) -> tuple[BucketState, list[Chunk]]:
 def _part(
     packed: Packed, buckets: int, homes: Set[Home], incidents: Set[Home] = frozenset()
 ) -> tuple[BucketState, list[Chunk]]:
-    """Return all data of the processes `homes`, and also the open incidents of the processes `incidents`."""
+    """Return a part of the state and of the chunks.
+
+    `homes`      the processes of which the part has all data
+    `incidents`  further processes, of which the part has only the open incidents
+    """
     state, chunks = _unpacked(packed, buckets)
     readings.forget(state, [number for number, client in enumerate(state.all_clients) if client.home not in homes])
     state.log_entries = [entry for entry in state.log_entries if entry.process in homes]

@@ -25,9 +25,9 @@ COLUMNS = 6
 
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tuple[list[Record], list[Row]]:
-    """Add samples of consumer groups to the state. Return a record per group with new samples, and rows of the history.
+    """Add samples of consumer groups to the state. Return (records, rows of the history).
 
-    The row of a minute is returned when no further sample can change the row.
+    Each group with new samples has one record. The row of a minute is returned when no further sample can change it.
     """
     new = grouped((reading for chunk in chunks for reading in chunk.groups), lambda reading: reading.client.home)
     records: list[Record] = []

@@ -126,9 +126,9 @@ class Incidents:
     ) -> list[Transition]:
         """Update a client's incidents from the verdicts on windows that end at `end_ms`. Return the changes.
 
-        `recovered`: returns True if the fault of a mode is over; by default, the fault is over if a verdict is `ok` and
-        its window ends after the last window that showed the fault.
-        `offset_ms`: watermark minus the client's own clock.
+        If a verdict is `ok` and the fault is over, the incident is closed. `recovered`: takes a mode, and returns True
+        if the mode's fault is over. Without `recovered`, a fault is over if `end_ms` is later than the end of the last
+        window that showed the fault. `offset_ms`: watermark minus the client's own clock.
         """
         changes = []
         for verdict in verdicts:
@@ -196,7 +196,7 @@ class Incidents:
             self._open[key][mode] = dataclasses.replace(incident, seen_ms=ts_ms, forgiven_ms=0)
 
     def sign_of_life(self, key: str, ts_ms: int, offset_ms: int) -> None:
-        """Record in `OpenIncident.heard_ms` that a client without metrics, or its process, was alive at `ts_ms`.
+        """Record in `OpenIncident.heard_ms` that the process of a client without metrics was alive at `ts_ms`.
 
         `offset_ms`: watermark minus the clock (of client or log) that gave `ts_ms`.
         """

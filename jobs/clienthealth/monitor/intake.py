@@ -102,11 +102,11 @@ def due(
 ) -> list[LogEntry]:
     """Return the log entries that can be judged now.
 
-    Entries that cannot be judged yet wait in `state.waiting`, at most ten minutes. An entry shows a backlog of metrics
-    if it is more than a minute later than both the watermark and its process's newest sample. Then all entries of the
-    process that are later than both times wait. Entries of a process do not wait if the process has logged before and
-    has no reporting clients. Entries later than `now_ms` never wait. `readings_arrived`: True if the batch
-    contains metrics; otherwise no entry waits.
+    Entries that cannot be judged yet wait in `state.waiting`, at most ten minutes. Metrics of a process have been read
+    up to the watermark, or up to the process's newest sample if this sample is later. An entry more than a minute after
+    this time shows a backlog of metrics. In a backlog, all entries of the process after this time wait. Entries of a
+    process do not wait if the process has logged before and has no reporting clients. Entries later than `now_ms` never
+    wait. `readings_arrived`: True if the batch contains metrics; otherwise no entry waits.
     """
     every = [*state.waiting, *entries]
     state.waiting = []
@@ -215,7 +215,7 @@ def without(chunk: Chunk, refused: frozenset[Identity]) -> Chunk:
 
 
 def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
-    """Return a chunk with only the clients and groups for which `stays_in` is true, and all log entries."""
+    """Return a chunk without the clients and groups for which `stays_in` is false. All log entries stay."""
     keep = np.array([stays_in(client) for client in chunk.all_clients], bool)
     groups = [reading for reading in chunk.groups if stays_in(reading.client)]
     if keep.all():
@@ -259,8 +259,8 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
     The watermark is the median of the tasks' times, weighted by each task's number of clients, so that one wrong clock
     has no effect. Tasks that read only logs may be far ahead, so the median contains their times only if no task reads
     metrics. A median more than a minute behind `now_ms` shows a backlog. In a backlog, the watermark is the earliest of
-    the tasks' times, but never more than HELD_MS (less in a short backlog) before the median. The watermark never goes
-    back, and is never ahead of `now_ms`.
+    the tasks' times, but at most HELD_MS before the median (less in a short backlog). The watermark never goes back,
+    and is never ahead of `now_ms`.
     """
     reported = sorted(clock for chunk in chunks for clock in chunk.clocks)
     clocks = [clock for clock in reported if clock[1]] or reported
@@ -275,7 +275,8 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
 def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
     """Update `state.idle_ms`, the time (ms) without input, and return its old value; return 0 if input has arrived.
 
-    A step adds at most AWAKE_MS (20 s) to the time without input, because in a longer pause the machine was asleep.
+    A step adds at most AWAKE_MS (20 s) to the time without input. If more time has passed since the previous step, the
+    machine was asleep, and time asleep does not count.
     """
     passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
     before, state.stepped_ms = state.idle_ms, now_ms

@@ -26,11 +26,11 @@ from clienthealth.settings import MonitorSettings
 #: still reports or logs.
 LIFECYCLE_MS = 900_000
 EARLIER_DUMPS = 4
-#: Number of newest lines that are kept, besides the oldest line, for each client id and log pattern. More than one line
-#: is needed, because several clients may share an id.
+#: For each client id and log pattern, the oldest line and the LAST_KEPT newest lines are kept. Several newest lines are
+#: needed, because several clients may share an id.
 LAST_KEPT = 16
-#: A client's sample is overdue after OVERDUE reporting intervals. A process that logs while its client's sample is
-#: overdue still runs.
+#: A client's sample is overdue after OVERDUE reporting intervals. If the client's process logs although the sample is
+#: overdue, the process still runs.
 OVERDUE = 1.5
 #: Maximum time (ms) between the lines that a client logs at its start.
 START_MS = 5_000
@@ -155,8 +155,8 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
     instance = entry.instance or ""
     for at in same if event.signature in CONFIG_LOGGED else ():
         if kept[at][0] == instance:
-            # The newest start of an instance logs all options. So drop the options with a dot in their names that an
-            # earlier start logged.
+            # The newest start of an instance logs all options. So drop what an earlier start logged about options with
+            # a dot in their names.
             few = {name: text for name, text in kept[at][1].captures.items() if "." not in name}
             kept[at] = instance, replace(kept[at][1], captures=few)
     if len(same) > LAST_KEPT:

@@ -66,7 +66,8 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
     readings, parts, rows = [state.readings], [state.parts], len(state.readings)
     for chunk, new, numbered in entering:
         of_topics = chunk.topic_parts
-        # The index -1 (no name) selects the last element, which is -1, so the index stays -1.
+        # An index of -1 in `new.topic` means no name. The last element of `name_at` is -1, so the index -1 selects -1,
+        # and stays the same.
         name_at = np.array([*map(names.__getitem__, chunk.names), -1])
         new.client, new.topic = numbered[new.client], name_at[new.topic]
         for config in chunk.configs:

@@ -1,8 +1,9 @@
 """Decide when an incident is over.
 
 If the client reports, `LiveMode.recovered` or the absence of symptoms decides. If the client does not report, an
-incident closes when data proves that the client ended, or a fixed time after the client's last data. This time is
-`[absence] shown_seconds`, but GONE_MS for a client that never reported, and for a mode with `Facts.logs_on`.
+incident closes when data proves that the client ended, or a fixed time after the client's last data. The fixed time is
+GONE_MS if the client never reported, or if the mode has `Facts.logs_on`. Otherwise the fixed time is
+`[absence] shown_seconds`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from clienthealth.monitor.incidents import Change, Incidents, Transition
 
 #: Even if a mode's `recovered` returns False, a failure is over after NO_SYMPTOM_MS without a symptom.
 NO_SYMPTOM_MS = 600_000
-#: If a mode's `recovered` returns True, a failure is over when no window has shown the failure for CALM_MS.
+#: If a mode's `recovered` returns True, a failure is over at the latest CALM_MS after the last window that showed it.
 CALM_MS = 60_000
 GONE_MS = 180_000
 

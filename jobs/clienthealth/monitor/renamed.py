@@ -71,7 +71,7 @@ def assign(bucket: Bucket) -> list[Transition]:
     }
     open_ = [incident for incident in state.incidents.all if not incident.client.client_id]
     for incident in state.incidents.all if spoken_of else ():
-        # Only evidence from logs and dumps can name a wrong instance.
+        # An incident's instance may be wrong only if all evidence comes from logs and dumps.
         by_log = {evidence.kind for evidence in incident.verdict.evidence} <= {"log", "thread-dump"}
         about_end = incident.departed_ms or modes()[incident.verdict.mode].absence
         if (incident.client.key, incident.client.kind) in spoken_of and by_log and not about_end:

@@ -284,7 +284,7 @@ class BucketState(Kept, kw_only=True):
 
 
 class _Saved(Kept, kw_only=True):
-    """A saved state, with the names of the metrics in its columns, because another release may have other metrics."""
+    """A saved state. The name of each column's metric is saved too, because another release may have other metrics."""
 
     buckets: int
     vocabulary: dict[str, tuple[str, ...]]

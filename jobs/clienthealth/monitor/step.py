@@ -108,19 +108,19 @@ def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
 def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> int:
     """Delete old or excess entries of the state's `Memory` fields.
 
-    `living`: processes that report or log. Returns the number of clients that lost their log lines on start and end,
-    because there are more clients than `[monitor] max_clients`.
+    `living`: processes that report or log. If there are more clients than `[monitor] max_clients`, the log lines about
+    the start and end of some clients are deleted. Returns the number of these clients.
     """
     now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)
     state.has_log_data.evict(now_ms, 0, living=living)
     too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
-    # Limit entries per process, because each thread may have its own client id.
+    # Limit the entries of each process, because a process may use very many client ids (for example, one per thread).
     state.also_seen.evict(now_ms, 3_600_000, each=200)
     # 15 minutes after an incident was closed, the history has the rows of all its minutes.
     state.over.evict(now_ms, 900_000)
     state.gone.evict(now_ms, 900_000)
     state.groups.evict(now_ms, 1000 * settings.lag.window_seconds)
-    # Drop a gap in the data of all clients when every client has sent data after the gap.
+    # `shared` has spans in which no client sent data. Delete a span when every client has sent data after the span.
     state.shared.evict(int(state.clients.last_seen.min(initial=now_ms)), 0)
     state.reported_once.evict(now_ms, limit=intake.share(intake.REPORTED_ONCE, settings.monitor))
     state.ended.evict(now_ms, limit=clients)

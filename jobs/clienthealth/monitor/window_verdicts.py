@@ -67,7 +67,7 @@ def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence
 
 
 def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
-    """Return verdicts on a silent client, from modes that can make a client stop sending samples."""
+    """Return verdicts on a client that sends no more samples. Only modes with a function `silence` give a verdict."""
     verdicts = (
         (mode, mode.silence(window, mode.thresholds))
         for mode in live_modes(window.client.kind, overrides)
@@ -114,9 +114,9 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
 def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterable[Count]) -> dict[str, Any]:
     """Merge the details of one fault from several windows, given in order of time.
 
-    A key gets the newest value. A key in the mode's `sums` or `peaks` gets the greatest value. If a `Count` with
-    the key's name has a greater total, the key gets the total of the `Count`. A key in `momentary` is dropped if the
-    newest window lacks the key.
+    A key gets the newest value. A key in the mode's `sums` or `peaks` gets the greatest value. A key in `momentary` is
+    dropped if the newest window lacks the key. Each `Count` has the name of a key: if the total of the `Count` is
+    greater than the key's value, the total replaces the value.
     """
     mode, newest = modes().get(mode_id), details[-1]
     detail = {name: value for of_window in details for name, value in of_window.items()}
@@ -159,10 +159,10 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
-    """Return the counts of a verdict, and two new counts for each sum in the verdict's `detail` that has no count.
+    """Return the `counts` of a verdict, with two new `Count` objects for each sum that has no `Count` yet.
 
-    A sum is a value in `detail` under a name in the mode's `sums`. For each sum without a count, one new count has the
-    kind "log", and the other new count has the kind "metric". A new count has the sum in its field `settled`, and
+    A sum is a value in the verdict's `detail` under a name in the mode's `sums`. One of the two new `Count` objects has
+    the kind "log", and the other one has the kind "metric". Each new `Count` has the sum in its field `settled`, and
     `seen_ms` in its field `settled_ms`.
     """
     counted = {count.name for count in verdict.counts}

@@ -24,7 +24,7 @@ from clienthealth.settings import KafkaSettings, Settings, TopicSettings
 
 TIMEOUT_MS = 10_000
 _USER = {"username": "username", "password": "password"}
-#: Maps a SASL mechanism to the options of its login module, and each option to the field of Answers that holds the
+#: For each SASL mechanism, the options of its login module. Each option is mapped to the field of `Answers` with the
 #: option's value.
 PARTS = {
     **dict.fromkeys(LOGINS, _USER),

@@ -1,7 +1,7 @@
 """Render HTML pages from jinja2 templates. Pages load nothing from other servers.
 
-Plots are inline SVG, with widths in per cent and heights in pixels, so that text keeps its size. Nothing is shown by
-colour alone.
+Plots are inline SVG. Widths are in per cent and heights are in pixels, so that a wider page does not enlarge a plot's
+text. Nothing is shown by colour alone.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ _HOW = f"install Java {OLDEST} (Debian: apt-get install openjdk-17-jdk-headless,
 class JarSet:
     """Modules to download, as `group:name:version`, with their dependencies.
 
-    `without`: dependencies (`group:name`) that are not downloaded. If `without` is `*:*`, no dependencies are
-    downloaded, and modules may have a classifier (`group:name:version:classifier`).
+    `without`: dependencies (`group:name`) that are not downloaded; `*:*` stands for all dependencies. Only with `*:*`
+    may a module have a classifier (`group:name:version:classifier`).
     """
 
     modules: Sequence[str]
@@ -109,8 +109,8 @@ def local_files() -> Path | None:
 def class_archive(paths: str) -> Path | None:
     """Return the class archive (AppCDS) for this Java and class path; None if there is no archive.
 
-    `paths`: the class path, as for `java -cp`. The file name of an archive contains its full size. An archive of
-    a different size is not used, because the JVM crashes on a truncated archive.
+    `paths`: the class path, as for `java -cp`. An archive is used only if its size is the size in its file name,
+    because the JVM crashes on a truncated archive.
     """
     found = (cache() / "classes").glob(f"{_made_with(paths)}-*.jsa")
     return next((path for path in found if path.stem.endswith(f"-{path.stat().st_size}")), None)
@@ -302,8 +302,8 @@ def pyspark() -> Path:
 
 def _failure(name: str) -> str:
     return (
-        f"the jars of '{name}' could not be downloaded from {repository()} (without internet access, set "
-        "KAFKA_HEALTH_MAVEN_URL to a mirror; completed downloads are kept)"
+        f"the jars of '{name}' could not be downloaded from {repository()}. Completed downloads are kept. If this "
+        "machine has no internet access, set KAFKA_HEALTH_MAVEN_URL to a mirror. The cause"
     )
 
 

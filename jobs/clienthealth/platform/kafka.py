@@ -31,7 +31,8 @@ _Client = TypeVar("_Client")
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-#: After these errors the caller needs a new client: a client of kafka-python looks up each coordinator only once.
+#: After these errors the caller needs a new client. A client of kafka-python looks up each coordinator only once, and
+#: so does not notice that the coordinator has moved.
 _RECONNECT = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError, RequestTimedOutError)
 _UNKNOWN_TOPIC = 3
 #: If a partition of this topic has no leader, brokers do not list the groups that the partition stores.
@@ -75,8 +76,8 @@ class Extent(NamedTuple):
 class Extents(NamedTuple):
     """First and end offsets of the readable partitions (`known`), and why other partitions are unreadable (`unread`).
 
-    A partition of `only` (see `extents`) that is neither in `known` nor in `unread` does not exist. `reconnect`: True
-    if the caller should make a new client.
+    If both `known` and `unread` lack a partition of `only` (see `extents`), the partition does not exist. `reconnect`:
+    True if the caller should make a new client.
     """
 
     known: Mapping[TopicPartition, Extent]
@@ -117,7 +118,7 @@ def extents(
 def leaders(
     client: KafkaAdminClient, topics: Iterable[str], only: Set[TopicPartition] | None = None
 ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, str]]:
-    """Return the partitions that each broker leads, by the broker's id, and why other partitions have no known leader.
+    """Return (partitions by the id of the broker that leads them, reason for each partition without a known leader).
 
     `only`: the partitions to return; None for all. Raises KafkaError if no broker answers.
     """

@@ -32,7 +32,7 @@ from clienthealth.model.tables import converted, table
 from clienthealth.platform.jars import java
 from clienthealth.platform.secrecy import basic_auth, redacted
 
-#: Maps each option that all clients of kafka-python share to its default.
+#: The options that all clients of kafka-python have in common, each with its default.
 _SAME = {
     name: default
     for name, default in KafkaAdminClient.DEFAULT_CONFIG.items()
@@ -63,7 +63,7 @@ class Login:
 LOGINS = converted(table(Path(__file__).with_suffix(".toml")), dict[str, Login], "logins.toml")
 _JAAS = "sasl.jaas.config"
 _TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
-#: Seconds before a token's expiry at which the token is renewed.
+#: A token is renewed this number of seconds before the token expires.
 _TOKEN_SPARE_SECONDS = 60
 _JKS = bytes.fromhex("feedfeed")
 _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
@@ -123,7 +123,7 @@ def login_parts(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def jvm_flags(options: Mapping[str, str]) -> str:
-    """Return the JVM flag that permits requests to the token endpoint, after a space; '' without a token endpoint.
+    """Return a space and the JVM flag that permits requests to the token endpoint; '' without a token endpoint.
 
     Kafka's Java client requests tokens only from the addresses that this flag lists.
     """
@@ -225,7 +225,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
                     )
             except (OSError, ValueError, subprocess.SubprocessError) as error:
                 # Messages of libraries and of keytool may contain a secret.
-                problem = f"cannot be read as {kind} with its password ({type(error).__name__})"
+                problem = f"cannot be read as {kind}; check the file, its type and password ({type(error).__name__})"
                 raise OptionError(f"ssl.{store}.location {problem}") from None
             except DependencyError as error:
                 raise OptionError(f"ssl.{store}.location cannot be read as JKS: {error}") from None
@@ -233,7 +233,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
 
 
 def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
-    """Return a key store as PEM. As in Java, the type may be JKS for a PKCS12 file, or PKCS12 for a JKS file."""
+    """Return a key store as PEM. As in Java, both types, JKS and PKCS12, accept JKS files and PKCS12 files."""
     data, password = Path(options[f"ssl.{store}.location"]).read_bytes(), options.get(f"ssl.{store}.password", "")
     if kind == "PEM":
         return data
@@ -285,7 +285,7 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
 def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
     """Return (token, epoch second of the token's renewal).
 
-    For a token in a file, the renewal time is 0, because each login reads the file again.
+    For a token in a file, the renewal time is 0, so that each login reads the file again.
     """
     if url.startswith("file:"):
         return Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)).read_text("utf-8").strip(), 0.0

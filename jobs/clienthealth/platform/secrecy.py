@@ -1,6 +1,7 @@
 """Hide secrets in errors, logs, tracebacks and output of commands.
 
-Secrets are values of options with names like `password`, passwords in URLs, and private keys in PEM.
+Three kinds of text are secrets: the value of an option with a name like `password`, a password in a URL, and a private
+key in PEM.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def redacted(text: str) -> str:
 
 
 def shown(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options with secrets hidden: the whole value of a secret option, and secrets within other values."""
+    """Return the options. Secrets are hidden: the whole value of a secret option, and secrets within other values."""
     return {name: HIDDEN if is_secret(name) else redacted(value) for name, value in options.items()}
 
 

@@ -8,7 +8,10 @@ import threading
 
 
 def stop_event() -> threading.Event:
-    """Return an event that SIGTERM and Ctrl-C set. From this call on, SIGTERM and Ctrl-C do not end the process."""
+    """Return an `Event` that is set when SIGTERM or Ctrl-C arrives.
+
+    From this call on, SIGTERM and Ctrl-C do not end the process.
+    """
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: set_by_signal(stop))

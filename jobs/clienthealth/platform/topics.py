@@ -55,7 +55,7 @@ def usual_replicas(brokers: int) -> int:
 
 
 def replication_risk(described: Mapping[str, Any], brokers: int, in_sync: int = 1) -> str:
-    """Return a text that describes what fails while one broker is down, and the remedy; '' if nothing fails.
+    """Describe what fails while one broker is down, and describe the remedy. Return '' if nothing fails.
 
     `described`: the topic as the admin client describes it. `brokers`: number of brokers. `in_sync`: the topic's
     min.insync.replicas.

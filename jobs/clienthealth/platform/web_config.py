@@ -20,7 +20,7 @@ import msgspec
 from clienthealth.model.errors import DependencyError, SettingsError
 
 _HASH = re.compile(r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}")
-#: Maximum length of a password in bytes: bcrypt ignores the rest.
+#: Maximum length of a password in bytes. A longer password is refused, because bcrypt ignores all bytes after the 72nd.
 _MOST_BYTES = 72
 #: Maximum number of correct logins in the cache. Without this cache, each request would take 0.1 s longer.
 _REMEMBERED = 1000

@@ -12,7 +12,8 @@ Reject reasons (`Decoded.errors`), sometimes followed by ": detail":
 `truncated-json`     JSON that ends before it is closed
 `malformed-json`     JSON with an error in it, or nested too deeply
 `unknown-format`     text or JSON in no known format
-`impossible-value`   an impossible value of a metric or option; too long a name in a topic's data; the rest is used
+`impossible-value`   an impossible value of a metric or option, or a topic's data with a name that is too long; only
+                     this part of the record is not used
 `wrong-types`        a known format, but its essential parts have the wrong type
 `no-metrics`         a known format without metrics of a Kafka client
 `missing-identity`   metrics without client id or kind; a log line that names no process or client

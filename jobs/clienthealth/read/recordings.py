@@ -166,7 +166,7 @@ def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:
 
 
 def _mbean(key: str, domain: str) -> tuple[str, str]:
-    """Return (MBean's name, attribute) of a metric. `domain`: the MBean's domain if `key` contains no domain."""
+    """Return (MBean's name, attribute) of a metric. If `key` contains no domain, the MBean's domain is `domain`."""
     if (named := METRIC.fullmatch(key)) is None:
         mbean, _, attribute = key.rpartition("/")
         return mbean, attribute

@@ -16,7 +16,8 @@ SLI                 healthy / observed; undefined if nothing was observed
 error budget        (1 - target) × observed, in client-minutes; spent = unhealthy
 records lost        minimum and maximum number of records that clients accepted and did not deliver. The maximum is
                     unknown if some lost records were not counted. Lost records have an objective of their own,
-                    because a client that has ended leaves no unhealthy minute behind
+                    because the SLI does not show every loss: a client that loses records as it ends may have had only
+                    healthy minutes
 watched             a minute of UTC in which the monitor read data: the table `quality` has a row for this minute
 gap                 a minute that was not watched. In a gap, a client is neither healthy nor unhealthy
 

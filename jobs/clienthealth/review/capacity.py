@@ -23,9 +23,9 @@ TOP = 5
 
 
 def percentile(histogram: Mapping[int, int], share: float) -> int | None:
-    """Return the value at which the counts, added up from the lowest value, reach `share` (0 to 1) of their sum.
+    """Return a percentile: the smallest value v such that at least `share` (0 to 1) of the items have values up to v.
 
-    `histogram`: the count of each value. Returns None if the histogram is empty.
+    `histogram`: maps each value to the number of items with this value. Returns None if the histogram is empty.
     """
     rank, seen = share * sum(histogram.values()), 0
     for value in sorted(histogram):
@@ -87,7 +87,7 @@ def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Dis
 
 
 def lag_distribution(lag: DataFrame, reviewed: int) -> Distribution:
-    """Return, for each class of lag (a power of ten), for how many minutes groups or consumers had such a lag.
+    """Return how many minutes of groups and consumers had a lag of 0, 1 to 9, 10 to 99 records and so on.
 
     `lag`: the result of `client_minutes.lag`. `reviewed`: the value of the column `period` for the reviewed period.
     """

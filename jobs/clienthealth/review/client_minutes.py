@@ -1,7 +1,8 @@
 """Aggregate the tables `minutes` and `quality` of a period in Spark. Only small results reach the driver.
 
 The parameter `periods` lists adjacent periods of the same length. A minute without a row in `quality` is a gap. Ratios
-are cut to thousandths, and lag is cut to whole records, because integers have the same sum in any order.
+are cut to thousandths, and lag is cut to whole records, so that only integers are added up. A sum of floating-point
+numbers would depend on the order of the rows.
 """
 
 from __future__ import annotations
@@ -100,8 +101,8 @@ def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     `confirmed`: numbers of minutes with the status of the same name. `buffer` and `queue`: peak use of the client's
     buffer and queue (0 to 1).
     """
-    # Group by the text columns first. With only one grouping, Spark would sort all rows to find the maximum of a text,
-    # and would take six times as long.
+    # Group by the text columns first. If the first grouping had to find the maximum of a text column, Spark would sort
+    # all rows, and would take six times as long.
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end))
     key, named = (*CLIENT_KEY, "period", "queue_topic"), ("kind", "host", "library", "version")
     counts, highest = ("suspected", "confirmed"), ("buffer", "queue")

@@ -204,7 +204,10 @@ def list_known_bugs(review: Review) -> list[tuple[str, KnownBugs]]:
 
 
 def list_paged(review: Review) -> list[tuple[str, list[Page]]]:
-    """Return (service, its pages), starting with the most pages. A page for many services has service ''."""
+    """Return (service, the service's pages) for each service with pages, the service with the most pages first.
+
+    A page for many services has service ''.
+    """
     by_service = grouped(review.pages or (), lambda page: page.service)
     return sorted(by_service.items(), key=lambda item: (-len(item[1]), item[0]))
 
@@ -224,7 +227,8 @@ def describe_pages(review: Review) -> str:
         words += f": {average}, at most {most} (the night that ended on {night:%a} {night.day} {night:%b})"
     if not (idle := count_idle(review.pages)):
         return (
-            f"{words}. Each page lasted longer than {BRIEF // MINUTE} minutes, or records were lost: action was needed."
+            f"{words}. Each page needed action, because it did not end within {BRIEF // MINUTE} minutes, or because "
+            "records may have been lost."
         )
     within = f"within {BRIEF // MINUTE} minutes, and no record was lost"
     return f"{words}. {number(idle)} ended {within}: no action was needed."
@@ -234,7 +238,7 @@ def describe_watch(review: Review) -> str:
     """Describe the share of the period that was watched, and the share of client-minutes that could not be judged."""
     quality, overall = review.quality, review.overall.minutes
     every = overall.unknown + overall.observed
-    gaps = "The monitor did not run in the gaps below: a client counts as neither healthy nor unhealthy in a gap."
+    gaps = "The monitor did not run in the gaps below. In a gap, a client counts as neither healthy nor unhealthy."
     sentences = [
         f"The monitor watched {minutes(quality.watched)} of {minutes(quality.minutes)} "
         f"({percent(quality.watched / quality.minutes, 1)}).",
@@ -247,7 +251,7 @@ def describe_watch(review: Review) -> str:
         sentences.append(
             f"In {number(overall.partial)} client-minutes ({share}), no failure was found, but some failure modes "
             "could not be judged. These client-minutes count as healthy. The status "
-            "page shows which evidence is missing, often the log or thread dumps."
+            "page shows which evidence is missing. Often, the log or the thread dumps are missing."
         )
     return " ".join(sentences)
 

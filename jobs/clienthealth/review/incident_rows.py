@@ -28,8 +28,7 @@ THEME = ("mode", "cause", "topic")
 #: The bounds of a loss: (unit, n); n is 0 for the lower bound, and 1 for the upper bound.
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
-#: An incident flaps if it begins less than FLAP_SECONDS after the end of the client's previous incident of the same
-#: mode.
+#: An incident flaps if the client's previous incident of the same mode ended less than FLAP_SECONDS earlier.
 FLAP_SECONDS = 1800
 
 
@@ -131,7 +130,8 @@ def losses(touching: DataFrame) -> DataFrame:
 def _sums() -> list[Column]:
     """Return the sums of the columns `lost_*`.
 
-    If a maximum is unknown, `lost_records_1` (for records) or both `lost_bytes_*` (for bytes) are null.
+    `lost_records_1` is null if the maximum number of lost records is unknown. Both columns `lost_bytes_*` are null if
+    the maximum number of lost bytes is unknown.
     """
     lose = F.count("lost_records_0")
     records = F.when(lose == F.count("lost_records_1"), F.sum("lost_records_1"))
@@ -144,9 +144,10 @@ def _sums() -> list[Column]:
 
 
 def longest(touching: DataFrame, most: int) -> DataFrame:
-    """Return the most important incidents of each theme: the confirmed ones, then the others, both from the longest.
+    """Return the most important incidents of each theme (mode, cause and topic). The column `rank` has the order.
 
-    `most`: maximum number of incidents per theme (mode, cause, topic).
+    Confirmed incidents come before unconfirmed incidents. Of two confirmed or two unconfirmed incidents, the longer
+    incident comes first. `most`: maximum number of incidents per theme.
     """
     order = Window.partitionBy(*THEME).orderBy(
         F.col("sure").isNull(), F.desc("seconds"), "start", *CLIENT_KEY, "number"
@@ -196,8 +197,8 @@ def _severity(status: Literal["confirmed", "suspected"]) -> Column:
 def pages(touching: DataFrame, period: Period, hold: int) -> DataFrame:
     """Return the pages (alerts that call a person) that began in the period, one row per page.
 
-    A page is for one service and one mode. It lasts while a client of the service has a confirmed failure of the mode.
-    A failure that is confirmed at most `hold` seconds after the page's end continues the page. Withdrawn incidents are
+    A page is for one service and one mode. The page lasts while a client of the service has a confirmed failure of the
+    mode. A pause of at most `hold` seconds between two failures does not end the page. Withdrawn incidents are
     included, because they called a person.
     """
     rang = touching.filter("last <> 'moved' and found_at is not null and (stop is null or stop > found_at)")

@@ -70,7 +70,10 @@ CLEARED = "last = 'closed' and sure is null"
 
 
 def themes(touching: DataFrame, links: Links) -> list[Theme]:
-    """Return all themes: first those with a confirmed incident, then the others, both sorted from the longest."""
+    """Return all themes. Themes with a confirmed incident come before themes without a confirmed incident.
+
+    Of two themes of the same kind, the theme with the longer total duration comes first.
+    """
     longest = incident_rows.longest(touching, LISTED_PER_THEME).orderBy(*incident_rows.THEME, "rank").collect()
     listed = grouped((row.asDict() for row in longest), _theme_of)
     result = []
@@ -138,7 +141,7 @@ def pages(touching: DataFrame, period: Period, settings: Settings) -> list[Page]
 
 
 def opens_tickets_only(settings: Settings) -> bool:
-    """True if `[prometheus] ticket_only` matches a label of the installation: no alert then calls a person."""
+    """True if no alert calls a person, because `[prometheus] ticket_only` matches a label of the installation."""
     labels = fixed_labels(settings)
     return any(re.fullmatch(quiet, labels.get(name, "")) for name, quiet in settings.prometheus.ticket_only.items())
 

@@ -122,8 +122,7 @@ class Alert:
     """The alert for one mode and severity in the period. An episode is a time in which the alert fires for one client.
 
     `count`    number of episodes
-    `flaps`    number of episodes with an incident that began less than half an hour after the client's previous
-               incident of the same mode ended
+    `flaps`    number of episodes with a flapping incident (see `incident_rows.FLAP_SECONDS`)
     `seconds`  firing time of all episodes inside the period, added up
     `clear`    the median time (s) for which an alert fired; None if no episode has ended
     """
@@ -257,7 +256,10 @@ class LagTrend:
 
 @dataclass(frozen=True)
 class ModeChange:
-    """A failure mode in this period and in the previous one: incidents and unhealthy client-minutes."""
+    """How many incidents and unhealthy client-minutes a failure mode had in this period, and in the previous period.
+
+    The fields for the previous period end with `_before`.
+    """
 
     mode: str
     title: str

@@ -57,15 +57,15 @@ class Period:
         return f"{self.start:%Y-%m-%dT%H%MZ}_{self.end:%Y-%m-%dT%H%MZ}"
 
     def before(self, count: int) -> Period:
-        """Return this period, moved into the past by `count` times its length."""
+        """Return the period of the same length that lies `count` lengths before this period."""
         shift = count * (self.end - self.start)
         return Period(self.start - shift, self.end - shift)
 
     def step(self, most: int) -> int:
         """Return the length (minutes) of the parts into which the period is divided. The last part may be shorter.
 
-        `most`: maximum number of parts. The length is the shortest of STEPS that is long enough. If all STEPS are too
-        short, the length is the period's length divided by `most`, rounded up.
+        `most`: maximum number of parts. The length is the shortest of STEPS that gives at most `most` parts. If all of
+        STEPS give more parts, the length is the period's length divided by `most`, rounded up.
         """
         return next((step for step in STEPS if step * most >= self.minutes), -(-self.minutes // most))
 
@@ -74,10 +74,10 @@ def period(begin: str | None, end: str | None, week: str | None, now: datetime) 
     """Return the period that the options --from (`begin`), --to (`end`) and --week (`week`) select.
 
     All options take an ISO week (2026-W46). `begin` and `end` also take a month (2026-11), a quarter (2026-Q4), a date
-    or a time (2026-11-16T08:30, UTC). The period includes the week, month, quarter or date in `end`. Without `end`, the
-    period is the week, month or quarter in `begin`, or the seven days from the date or time in `begin`. Without
-    `begin`, the period begins seven days before it ends. Without both options, the period is the last full ISO week
-    before `now`. Raises InputError if an option is wrong or the period is empty.
+    or a time (2026-11-16T08:30, UTC). The period includes the week, month, quarter or date in `end`. Without `end`, a
+    week, month or quarter in `begin` is the whole period, and a date or time in `begin` starts a period of seven days.
+    Without `begin`, the period begins seven days before it ends. Without both options, the period is the last full ISO
+    week before `now`. Raises InputError if an option is wrong or the period is empty.
     """
     if week is not None:
         if begin is not None or end is not None:
@@ -105,7 +105,7 @@ def _checked(start: datetime, end: datetime) -> Period:
 def _bounds(text: str, option: str) -> tuple[datetime, datetime]:
     """Return the start and the end (exclusive) of the week, quarter, month or day that `text` names.
 
-    If `text` is a time, both are this time: the start rounded down to the minute, the end rounded up.
+    If `text` is a time, the start is this time, rounded down to the minute, and the end is this time, rounded up.
     """
     try:
         if match := re.fullmatch(r"(\d{4})-?W(\d{2})", text):
@@ -151,5 +151,8 @@ def period_names(newest: Period, periods: Sequence[Period]) -> list[str]:
 
 
 def utc(epoch_seconds: int) -> datetime:
-    """Return epoch seconds as an aware datetime in UTC. PySpark would convert timestamps to naive local times."""
+    """Return epoch seconds as an aware datetime in UTC.
+
+    Spark's queries return epoch seconds, because PySpark would convert Spark's timestamps to naive local times.
+    """
     return datetime.fromtimestamp(epoch_seconds, UTC)

@@ -79,7 +79,7 @@ def axis(review: Review) -> Markup:
 def track(review: Review, theme: Theme) -> Markup:
     """Return a plot over the reviewed period, with a bar for each listed incident of `theme`.
 
-    The part of a bar in which the failure was only suspected is thinner.
+    A bar is thin until the time at which the failure was confirmed, and thick after this time.
     """
     height, middle = 20, 10
     body = [*grid(_ticks(review.period), 0, height, names=False), *_blind(review, 0, height)]
@@ -142,7 +142,7 @@ def burn_down(review: Review) -> Markup:
     ]
     body.append(curves(top + height, burns))
     words = "; ".join(f"{name}: {left(shares[-1])}" for name, shares in drawn)
-    return plot(top + height + 20, "Error budget left over time", words, body)
+    return plot(top + height + 20, "Remaining error budget over time", words, body)
 
 
 def heat_columns(review: Review) -> list[tuple[datetime, datetime]]:

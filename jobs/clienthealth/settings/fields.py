@@ -90,8 +90,8 @@ class Section:
             others = (setting.at_least, setting.at_most, setting.needs or None)
             if unknown := {other for other in others if isinstance(other, str)} - names:
                 raise CatalogueError(
-                    f"{self.where}.{name}: at_least, at_most or needs refers to {min(unknown)}, "
-                    "but there is no such setting"
+                    f"{self.where}.{name}: the key `at_least`, `at_most` or `needs` names the setting {min(unknown)}, "
+                    "which does not exist"
                 )
             if setting.form not in ("", *FORMS):
                 raise CatalogueError(
@@ -121,7 +121,10 @@ class Key(Setting, frozen=True, dict=True, kw_only=True):
 
     @property
     def range(self) -> str:
-        """The setting's bounds or, without bounds, its allowed texts (`one_of`), in words; '' if it has neither."""
+        """A description of the setting's bounds, or of its allowed texts (`one_of`) if the setting has no bounds.
+
+        The description is '' if the setting has neither bounds nor allowed texts.
+        """
         low, high = self.at_least, self.at_most
         if low is not None:
             return f"at least {_shown(low)}" if high is None else f"{_shown(low)} to {_shown(high)}"

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 #: IDLE_SECONDS: interval (s) between batches while there is no input. Batches without input find clients that have
 #: stopped sending data.
 IDLE_SECONDS = 15.0
-#: SMALL: a single task writes a batch of at most this number of rows.
+#: A single task writes a batch of at most SMALL rows. Several tasks write a larger batch.
 SMALL = 10_000
 _HEADERS = "array<struct<key:string,value:binary>>"
 
@@ -58,9 +58,9 @@ class Batch:
     `before`   the function to call before a batch is read
     `waiting`  the function that returns True if the topics have unread records
 
-    A batch is small if it has less than half of `max_offsets_per_trigger` records. After a small batch, the next batch
-    begins `trigger_seconds` after the start of the small batch. After an empty batch, the pause lasts for IDLE_SECONDS,
-    or until `waiting` returns True.
+    A batch is small if it has less than half of `max_offsets_per_trigger` records. The pause after a small batch
+    lasts until `trigger_seconds` have passed since the small batch began. After an empty batch, the pause lasts for
+    IDLE_SECONDS, or until `waiting` returns True.
     """
 
     settings: Settings

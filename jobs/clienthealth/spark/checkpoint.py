@@ -61,10 +61,10 @@ class Checkpoint(Files):
         if is_later or sources < SOURCES:
             has = f"version {noted} of the state" if sources == SOURCES else f"{sources} sources"
             raise StateError(
-                f"the checkpoint was written by {'a later' if is_later else 'an earlier'} release (the checkpoint has "
-                f"{has}, this release has {f'version {form}' if sources == SOURCES else f'{SOURCES} sources'}); run "
-                "that release, or set [monitor] checkpoint to a new folder: the monitor then reads open incidents from "
-                "the history"
+                f"the checkpoint was written by {'a later' if is_later else 'an earlier'} release: the checkpoint has "
+                f"{has}, and this release has {f'version {form}' if sources == SOURCES else f'{SOURCES} sources'}. Run "
+                f"the {'later' if is_later else 'earlier'} release, or set [monitor] checkpoint to a new folder. With "
+                "a new folder, the monitor reads the open incidents from the history"
             )
         if noted != str(form):
             self.write(FORM, str(form))
@@ -154,8 +154,8 @@ class Checkpoint(Files):
             return [version, about], [json.loads(source) if source.startswith("{") else {} for source in sources]
         except ValueError as error:
             raise StateError(
-                f"the checkpoint's file offsets/{batch} is damaged; set [monitor] checkpoint to a new folder: the "
-                "monitor then reads open incidents from the history"
+                f"the checkpoint's file offsets/{batch} is damaged. Set [monitor] checkpoint to a new folder. With a "
+                "new folder, the monitor reads the open incidents from the history"
             ) from error
 
     def _write_offsets(self, batch: int, head: Sequence[str], ends: Sequence[Offsets]) -> None:

@@ -40,8 +40,8 @@ MINUTE_MS = 60_000
 #: Maximum number of literals in a regular expression: RE2 is slow with more literals.
 MOST = 250
 
-#: In batches of at least BURST lines, at most READ lines of each group of similar lines are decoded. The other lines
-#: are only counted.
+#: READ: maximum number of lines that are decoded in a group of similar lines; the group's other lines are only counted.
+#: The maximum applies to batches of at least BURST lines.
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
 #: Matches times and file offsets, in which similar lines may differ (see `to_read`).
@@ -253,7 +253,7 @@ class _Task:
             self.rejects.append(records.reject(at, error))
 
     def _count(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
-        # A producer may set a future time that the history cannot store.
+        # Replace times in the future by the present time, because the history cannot store times in the far future.
         arrived = np.where(records.arrived > 0, np.minimum(records.arrived, self.now_ms), float(self.now_ms))
         minutes = arrived // MINUTE_MS * MINUTE_MS
         late = arrived - times > 1000 * self.settings.monitor.watermark_seconds
@@ -341,7 +341,9 @@ class _Records:
 
 
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Choose the log records to decode. Return, for each, (its index, indexes of the records that it represents).
+    """Choose the log records to decode.
+
+    For each chosen record, return (the record's index, the indexes of the records that the chosen record represents).
 
     Similar lines have the same key. If the key names a process, similar lines differ only in digits. If the key names
     no process, similar lines differ only in times and file offsets. A line of a thread dump is similar to no other

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
-#: By default, Delta keeps its log for 30 days. At each commit, Delta lists all files of its log, so the log is kept for
-#: a day only. Delta stores the minimum and maximum of the first four columns, among them the event time, but not of the
-#: other columns.
+#: At each commit, Delta lists all files of its log. To keep the list short, the log is kept for one day instead of 30
+#: days (Delta's default). Delta stores the minimum and maximum of the first four columns, among them the event time,
+#: but not of the other columns.
 KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 
@@ -52,8 +52,8 @@ KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 def _schema(columns: Mapping[str, Any]) -> StructType:
     """Return a table's schema.
 
-    `columns` maps the name of a column to its type. Instead of a type, an array of structs has a mapping of the
-    structs' columns.
+    `columns` maps the name of a column to its type. For an array of structs, the type is a mapping of the same form
+    for the columns of the structs.
     """
     schema = StructType()
     for name, kind in columns.items():
@@ -89,8 +89,8 @@ class Origin:
 class ReplayGuard:
     """Rows that may arrive a second time, because the checkpoint is older than the history.
 
-    `until_ms`: maximum event time of such a row (epoch ms). `written_ms`: maximum time of the commit that contains the
-    row's first copy (epoch ms).
+    `until_ms`: the latest event time of such rows (epoch ms). `written_ms`: time (epoch ms) by which the first copies
+    of all such rows were committed.
     """
 
     until_ms: int
@@ -251,8 +251,8 @@ def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Replay
     rows.selectExpr(*columns).write.format("delta").mode("append").option("userMetadata", str(origin)).save(where)
 
 
-#: For each table: the columns in which copies of a row are equal, and the maximum difference (s) between the event
-#: times of copies.
+#: For each table: how to recognise that two rows are copies of one row. Copies are equal in these columns, and their
+#: event times differ by at most this number of seconds.
 _SAME: Mapping[str, tuple[tuple[str, ...], int]] = {
     "minutes": ((*CLIENT_KEY, "kind"), 0),
     "verdicts": ((*CLIENT_KEY, "mode", "change", "status"), 120),
@@ -364,8 +364,9 @@ def maintain(
     """
     if on_s3(root) and not alone and spark.conf.get(LOG_STORE, None) is None:
         raise SettingsError(
-            f"{root}: on S3, only one program at a time may write the history. Stop the monitor and give --alone, or "
-            f"set {LOG_STORE} in [spark] options to a log store for several writers (deploy/cluster.md, object stores)"
+            f"{root}: on S3, only one program at a time may write the history. Stop the monitor and give --alone. Or "
+            f"choose a log store that supports several writers: set {LOG_STORE} in [spark] options (deploy/cluster.md, "
+            "object stores)"
         )
     for name in TABLES:
         read(spark, root, name)

@@ -1,6 +1,7 @@
 """Count records that Kafka deleted before the query read them. Spark's source skips such records without counting them.
 
-Kafka's Java client reads the topics' offsets, because it supports every security option of Spark's own clients.
+This module reads the topics' offsets with Kafka's Java client. Spark uses the Java client, too, so all security options
+that work in Spark also work in this module.
 """
 
 from __future__ import annotations

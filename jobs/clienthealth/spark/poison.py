@@ -1,4 +1,4 @@
-"""Find a record that ends the monitor whenever it is read; skip this record, publish it as a reject, and read the rest.
+"""Find a record that crashes the monitor at every attempt to read it. Skip the record, and publish it as a reject.
 
 After a crash, Spark repeats the batch, so one record could end every later process. Each process therefore keeps notes
 (the class `Run`) beside the checkpoint. With the notes, the next process counts the crashes in the batch. Some of
@@ -10,11 +10,11 @@ events:
 - 20 crashes without a sign (KILLS), such as crashes by `kill -9`
 
 From a narrowed batch, the monitor reads only a sixteenth of the records. If crashes go on, the batch is narrowed again,
-down to one record. A batch of one record cannot be narrowed, so one of the events above makes the monitor skip the
+down to one record. If the batch has only one record, and one of the events above happens again, the monitor skips the
 record. If the batch without the record succeeds, the record becomes a reject.
 
-After the monitor has begun to write a batch's results, the batch is not narrowed. Otherwise later batches would read
-the records that narrowing leaves out, and would write results of these records a second time.
+After the monitor has begun to write a batch's results, the batch is not narrowed. If the batch were narrowed at that
+time, later batches would read the left-out records again, and would write the records' results a second time.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Guard:
         return self._run.limit
 
     def begin(self, certain: bool = False) -> None:
-        """Find out how the previous process ended, repair the checkpoint, and note that this process runs.
+        """Find out how the previous process ended, repair the checkpoint, and write a note that this process runs.
 
         `certain`: True if the previous process certainly exhausted its heap. Raises ServiceError if the batch that
         ended the previous process contains no record.
@@ -117,7 +117,7 @@ class Guard:
         self._write()
 
     def reads(self, batch: int) -> None:
-        """Note that this process is about to read the batch."""
+        """Write into the notes that this process is about to read the batch."""
         if batch == self._run.batch and not self._run.reading:
             self._run.reading = True
             self._note()
@@ -128,7 +128,7 @@ class Guard:
         return noted is None or msgspec.json.decode(noted, type=Run).owner == self._run.owner
 
     def writes(self, batch: int) -> Source | None:
-        """Note that results of a batch are about to be written.
+        """Write into the notes that the monitor is about to write results of a batch.
 
         Return the record that the batch leaves out, for a reject; None if the batch leaves out no record.
         """
@@ -166,7 +166,10 @@ class Guard:
         self._note()
 
     def ended(self, why: str | None) -> None:
-        """Note how the query ended. `why`: Spark's message on its failure; None if the process ends normally."""
+        """Write into the notes how the query ended.
+
+        `why`: Spark's message on the query's failure; None if the process ends normally.
+        """
         of_records = any(mark in (why or "") for mark in OF_RECORDS)
         self._run.fault = of_records and not any(mark in (why or "") for mark in NOT_OF_RECORDS)
         self._run.running = self._run.fault
@@ -196,7 +199,7 @@ class Guard:
             run.running, run.deaths, run.kills = False, 0, 0
             self._write()
             raise ServiceError(
-                "the monitor ends although it reads no record; the messages above give the reason: check [monitor] "
+                "the monitor ends although it reads no record. The messages above give the reason. Check [monitor] "
                 "heap_mb and the free memory of this machine"
             )
         if total > 1:

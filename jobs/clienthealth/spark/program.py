@@ -92,7 +92,7 @@ class _Run:
         self._listener = Listener(spark, metrics)
         spark.streams.addListener(self._listener)
         self._checkpoint = checkpoint = Checkpoint(spark, query.checkpoint_of(settings))
-        # Call `claim` first: if it raises an error, everything must be unchanged.
+        # Call `claim` before anything is changed, because `claim` raises an error if it refuses the checkpoint.
         checkpoint.claim(VERSION)
         self._losses = Losses(spark, settings, metrics)
         self._look()
@@ -184,7 +184,7 @@ def main() -> None:
     os.environ["JAVA_TOOL_OPTIONS"] = "-XX:+RecordDynamicDumpInfo -Xlog:cds*=off"
     with jars.scratch() as folder:
         monitor = MonitorSettings(checkpoint=f"{folder}/checkpoints", history=f"{folder}/history", class_archive=False)
-        # Nothing listens on this port: this query needs no broker.
+        # This query needs no broker, so no server has to listen at this address.
         settings = Settings(kafka=KafkaSettings(bootstrap_servers="127.0.0.1:9"), monitor=monitor)
         spark = session("archive of classes", settings)
         history.create(spark, monitor.history)

@@ -20,9 +20,10 @@ from clienthealth.spark.topics import stream, ticks
 
 
 def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
-    """Return the records of all input topics, with the columns RAW. A record that is too large to decode has no value.
+    """Return the records of all input topics, with the columns RAW.
 
-    `limit`: maximum number of records per source and batch; 0 means the settings' limit.
+    If a record is too large to decode, its column `value` is null. `limit`: maximum number of records per source and
+    batch; 0 means the settings' limit.
     """
     too_large = F.octet_length("value") > settings.monitor.max_record_bytes
     columns = {

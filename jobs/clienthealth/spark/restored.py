@@ -84,8 +84,8 @@ def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
         )
     if state.ahead:
         return (
-            f"the history in {root} ends on {state.ends:%Y-%m-%d at %H:%M} UTC, but the checkpoint in {checkpoint} has "
-            "not read all data until then: the monitor reads this data again, and adds no row to the history twice"
+            f"the history in {root} has newer data (until {state.ends:%Y-%m-%d at %H:%M} UTC) than the checkpoint in "
+            f"{checkpoint}. The monitor reads the newer data again, and adds no row to the history twice"
         )
     return None
 
@@ -145,7 +145,7 @@ class Restored:
         return left
 
     def written(self, batch: int) -> None:
-        """Note beside the checkpoint that the table `quality` has rows of this batch."""
+        """Write into a file beside the checkpoint that the table `quality` has rows of this batch."""
         self._checkpoint.write(WRITTEN, str(batch))
 
 
@@ -165,7 +165,7 @@ class Opened:
         self._missing = set(self.by_bucket)
 
     def stepped(self, buckets: Iterable[int | None]) -> None:
-        """Note that a batch has put the open incidents of all buckets in `buckets` into the state."""
+        """Remember that a batch has put the open incidents of all buckets in `buckets` into the state."""
         self._missing.difference_update(bucket for bucket in buckets if bucket is not None)
 
     def committed(self) -> None:

@@ -32,11 +32,11 @@ PREFIX = "kafka_client_health"
 QUERY = "monitor"
 #: The names of the limits on the monitor's work: the values of the label `limit` of the metric `left_out`.
 LIMITS = ("clients", "clients-per-service", "new-clients", "events-per-process", "events", "readings-per-second")
-#: Value of the label `reason` of the metric `records_rejected`, if the judgement of a process raises an error.
+#: If the judgement of a process raises an error, the label `reason` of the metric `records_rejected` has this value.
 FAILED = "step-failed"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 PROBES = frozenset({"/healthz", "/readyz"})
-#: Time (s) without the end of a batch after which the probes fail.
+#: The probes fail if no batch has ended for this number of seconds.
 HUNG_SECONDS = 600.0
 
 

@@ -115,7 +115,7 @@ def driver_options(settings: Settings) -> Mapping[str, str]:
 
 
 def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
-    """Return options for spark-submit that make the JVMs run as on a single machine.
+    """Return options for spark-submit, which give each JVM the heap and the flags that a JVM has without spark-submit.
 
     `cluster`: True if the driver runs on another machine than spark-submit.
     """
@@ -132,7 +132,7 @@ def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
 
 
 def missing_driver_options(spark: SparkSession, settings: Settings) -> list[str]:
-    """Return `OPTION: MISSING FLAGS` for each of the `driver_options` with flags that the running JVM lacks."""
+    """Return the flags in `driver_options` that the running JVM lacks: one text `OPTION: FLAGS` per option."""
     in_force = {key: spark.conf.get(key, "") or "" for key in driver_options(settings)}
     lacks = {
         # Do not compare the path of the logging configuration: it differs between machines.

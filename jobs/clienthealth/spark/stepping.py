@@ -189,8 +189,9 @@ def advance(
 def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> OpenIncident:
     """Return an incident from the history as if its client had sent data until now.
 
-    The fault counts as last seen at the time from which topics are read (`start_seconds_back` before now), or later if
-    it was seen later. If the mode is about clients that have gone, the fault counts as last seen now.
+    The fault counts as last seen at the later of two times: when the fault was really last seen, and the time from
+    which topics are read (`start_seconds_back` before now). If the mode is about clients that have gone, the fault
+    counts as last seen now.
     """
     from clienthealth.modes import modes
 

@@ -32,8 +32,8 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
-    # Limit polls, too. A larger poll could fail on a damaged record after the batch's end, and `poison` looks for
-    # damaged records only in the batch.
+    # Limit the records of a poll, too. A larger poll could read beyond the last record of the batch, and could fail on
+    # a damaged record there. The module `poison` looks for damaged records only in the batch.
     fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")
@@ -64,7 +64,8 @@ TICKS_SECONDS = 30
 _CLOCK = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"
 NO_TOPIC = "(?!)"
 
-#: POLLED: maximum number of records per poll. Spark seeks before each poll, so small polls refetch many records.
+#: POLLED: maximum number of records per poll. Spark seeks before each poll. With a small maximum, many records would
+#: therefore be fetched several times.
 POLLED = 2000
 
 #: Without compression, the record of a group with 10,000 partitions exceeds Kafka's default limits.

@@ -73,8 +73,8 @@ def _result(ours: Sequence[WorkedOff], peers: Sequence[PeerPass], reading: raw.R
     how = (
         f"The monitor and Kafka Streams {peer.KAFKA_STREAMS} each read {filled.records:,} snapshots of "
         f"{filled.clients:,} clients, in the monitor's own JSON ({filled.mean_bytes:,} bytes each). "
-        "Kafka Streams calculates five indicators every 30 s, but no verdicts. The measurement of speed and CPU "
-        "begins when a third of the records is read (for Kafka Streams, half of the records)."
+        "Kafka Streams calculates five indicators every 30 s, but no verdicts. Speed and CPU exclude the warm-up: the "
+        "first third of the records for the monitor, and the first half for Kafka Streams."
     )
     return Result(figures, how, [Table(head, rows)])
 

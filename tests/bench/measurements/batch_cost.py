@@ -11,7 +11,7 @@ from tests.bench.publish import fill, readings
 from tests.bench.results import Figure, Result, Table
 from tests.bench.usage import MONITOR, Cost
 
-TITLE = "CPU of a small batch and of a start"
+TITLE = "CPU of a small batch and of the monitor's start"
 TOPIC = "client-metrics"
 RECORDS, BATCHES, WARM = 200, 60, 30
 LIMIT_SECONDS = 1200.0
@@ -42,15 +42,16 @@ def measure(scope: Scope) -> Result:
     run = runs["monitor"]
     figures = [
         Figure(f"CPU of a batch of {RECORDS} records", run.batch.cpu(*MONITOR), "s", TARGETS["batch"]),
-        Figure("CPU of a start, until its first batch is committed", run.start.cpu(*MONITOR), "s"),
-        Figure("memory after small batches, shared memory counted once", run.memory_mb, "MB", TARGETS["memory"]),
+        Figure("CPU of the monitor's start, until the first batch is committed", run.start.cpu(*MONITOR), "s"),
+        Figure("memory after small batches (shared memory is counted once)", run.memory_mb, "MB", TARGETS["memory"]),
     ]
     how = (
-        f"The monitor starts without checkpoint and history. It then reads batches of {RECORDS} snapshots without a "
-        f"pause between them. The first {WARM} batches do not count. Children are programs that the JVM started."
+        f"The monitor starts without checkpoint and history. The monitor then reads batches of {RECORDS} snapshots "
+        f"without a pause between them. The first {WARM} batches do not count. Children are programs that the JVM "
+        "started."
     )
     parts = [f"CPU of {part}, s" for part in ("JVM", "Python", "children")]
-    times = ["duration of a batch, s", "duration of a start, s", "CPU of a start, s"]
+    times = ["duration of a batch, s", "duration of the start, s", "CPU of the start, s"]
     head = ["program", "CPU of a batch, s", *parts, *times, "memory, MB"]
     return Result(figures, how, [Table(head, [run.row(name) for name, run in runs.items()])])
 

@@ -57,7 +57,7 @@ def measure(scope: Scope) -> Result:
         Figure(f"CPU of a task that takes over 1/32 of {most.unhealthy:,} open incidents", taken, "ms"),
     ]
     cpus = ["CPU of judging", "CPU per client", "CPU of the driver"]
-    data = ["data to the driver", "data to the driver and CPU of the driver, while clients fail"]
+    data = ["data to the driver", "while clients fail: data to the driver, CPU of the driver"]
     head = ["clients", "unhealthy clients", *cpus, *data, "state of a client"]
     how = (
         "The table shows the cost of a batch of 10 s. One process judges a 32nd of the clients, and the cost is "
@@ -162,7 +162,10 @@ def _chunks(clients: int, sick: int) -> Iterator[bytes]:
 
 
 def _values(batch: int, stuck: int) -> list[float]:
-    """Return a producer's metrics. The producer's I/O thread has hung for `stuck` batches, or works if `stuck` is 0."""
+    """Return a producer's metrics.
+
+    `stuck`: number of batches since the producer's I/O thread began to hang; 0 if the I/O thread works.
+    """
     alive = 100 + batch - stuck
     metrics = {
         "select-total": 500.0 * alive,

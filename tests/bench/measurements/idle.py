@@ -51,12 +51,12 @@ def measure(scope: Scope) -> Result:
     figures = [
         Figure("20 clients: cores", cores, "cores", CORES),
         Figure("20 clients: memory of all processes", peak_mb, "MB", MEGABYTES),
-        Figure("20 clients: memory, shared memory counted once", shared_mb, "MB"),
+        Figure("20 clients: memory (shared memory is counted once)", shared_mb, "MB"),
     ]
     how = (
         f"For {seconds:.0f} s, the monitor gets a sample and a log line every {INTERVAL_SECONDS} s from each of "
         f"{PRODUCERS} producers, {CONSUMERS} consumers and {GROUPS} groups. Only the second half of the time counts. "
-        "Memory that processes share is included for each process."
+        "The memory of all processes and the peak memory include shared memory once for each process that uses it."
     )
     rows = [
         [part, f"{cost.cores(part):.3f}", f"{parts[part]:,.0f}" if part in parts else "–"]

@@ -104,7 +104,7 @@ def measure(scope: Scope) -> Result:
         figures += [
             Figure(f"{name}: cores", cores, "cores", target, peer=live.peer.cores("peer"), note=note),
             Figure(f"{name}: CPU per record, relative to Kafka Streams", live.ratio, "×", RATIO if aimed else None),
-            Figure(f"{name}: memory, shared memory counted once", live.memory_mb, "MB", most_mb),
+            Figure(f"{name}: memory (shared memory is counted once)", live.memory_mb, "MB", most_mb),
             Figure(
                 f"{name}: time to the verdict for 95 % of the failures", min(live.p95, NEVER), "s", onset, note=note
             ),

@@ -93,10 +93,10 @@ def measure(scope: Scope) -> Result:
         Figure(f"{fleet}: data on the topic", stored * pushes_per_second / 1e3, "kB/s"),
     ]
     how = (
-        f"{PRODUCERS} real producers push every second, together as often as {CLIENTS:,} clients that push every "
-        f"{CLIENTS_SECONDS:.0f} s. One broker with the plugin takes the pushes for {seconds:.0f} s. Then the broker "
-        "stops asking for pushes. The cost of the pushes is the difference between the broker's CPU with pushes and "
-        "without pushes."
+        f"Each of {PRODUCERS} real producers pushes once per second. {CLIENTS:,} clients that push every "
+        f"{CLIENTS_SECONDS:.0f} s also make {CLIENTS / CLIENTS_SECONDS:.0f} pushes per second. One broker with the "
+        f"plugin takes the pushes for {seconds:.0f} s. Then the broker stops asking for pushes. The cost of the pushes "
+        "is the difference between the broker's CPU with pushes and without pushes."
     )
     rows = [
         ["pushes/s", f"{rate:.0f}", f"{(idle[1].pushes - idle[0].pushes) / unasked.seconds:.0f}"],

@@ -83,9 +83,10 @@ def measure(scope: Scope) -> Result:
         for live in (small, large)
     ]
     how = (
-        f"For {long:.0f} s, each of {many:,} producers sends a snapshot of 1.5 kB every {INTERVAL_SECONDS} s. In an "
-        f"earlier run of {short:.0f} s, {few:,} clients also send {rate:,.0f} records per second. Only the second half "
-        "of each run counts. The delay is the number of unread records, divided by the records sent per second."
+        f"For {long:.0f} s, each of {many:,} producers sends a snapshot of 1.5 kB every {INTERVAL_SECONDS} s. All "
+        f"producers together send {rate:,.0f} records per second. An earlier run lasted {short:.0f} s: {few:,} "
+        f"producers together sent {rate:,.0f} records per second. Only the second half of each run counts. The delay "
+        "is the number of unread records, divided by the records sent per second."
     )
     return Result(figures, how, [Table([*head, "peak memory, MB", "memory of JVM, MB"], rows)])
 

@@ -40,7 +40,10 @@ class Fleet:
     received: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
 
     def ill(self, client: int) -> bool:
-        """Return whether the client fails now. Client 0 fails until 60 s after the mass failure begins."""
+        """Return whether the client fails now.
+
+        Client 0 fails from the start until 60 s after the time `failed`. All other clients begin to fail at this time.
+        """
         now = time.time()
         if client == 0:
             return not self.failed or now < self.failed + 60

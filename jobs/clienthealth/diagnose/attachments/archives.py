@@ -38,7 +38,7 @@ _BY_ENDING = {ending: what for what, endings in _FILES["endings"].items() for en
 
 
 def packing(head: bytes) -> Packing | None:
-    """Return how a file is packed, by its first bytes; None if it is not packed."""
+    """Return the packing that a file's first bytes show; None if the file is not packed."""
     if (mail := _MAIL.match(head)) and b"\nmime-version:" in b"\n" + mail.group().lower():
         return "eml"
     return "tar" if head.startswith(_TAR_MAGIC, _TAR_AT) else cast(Packing | None, _begun(head, "packed"))

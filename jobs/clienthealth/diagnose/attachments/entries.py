@@ -106,11 +106,11 @@ class Splitter:
     """Splits a file, which is passed in blocks, and yields the entries about Kafka.
 
     `lines`: number of lines read so far. `first_ms`, `last_ms`: earliest and latest time found in these lines.
-    `telling`: number of parsed lines with a text that `_scanner` finds. `glued`: number of lines counted by `telling`
-    that contain a log level, but do not begin an entry. Many such lines show an unknown layout.
+    `telling`: number of parsed lines with a text that `_scanner` finds. `glued`: how many of these parsed lines contain
+    a log level, but do not begin an entry. If the number `glued` is large, the log's layout is probably unknown.
 
-    Of equal one-line entries (same writer, text and tenth of a second), the first entry is yielded. One further entry
-    is yielded for all later equal entries, with the number of later equal entries as `repeats`.
+    The first of several equal one-line entries (same writer, text and tenth of a second) is yielded. Later equal
+    entries are only counted. One further entry, with the count as `repeats`, is then yielded in their place.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -281,11 +281,12 @@ class Splitter:
             if own is None:
                 own = sent_ms
             elif sent_ms is not None and shipped[:1].isdigit():
-                # The shipper's time has a zone, so its difference from the line's own time shows the line's zone.
+                # The shipper's time has a zone. The difference between the shipper's time and the line's own time is
+                # the offset of the line's zone.
                 quarters = round((sent_ms - own) / QUARTER_MS)
                 exact = abs(sent_ms - own - quarters * QUARTER_MS) <= ZONE_EXACT_MS and abs(quarters) <= MOST_QUARTERS
-                # If the two times differ by no possible zone offset, the shipper was late, and the line's time counts
-                # as UTC.
+                # If the difference is not a possible offset of a zone, the shipper was late. The line's own time then
+                # counts as UTC.
                 own += self._zones.setdefault(key, quarters * QUARTER_MS if exact else 0)
         if own is None:
             return self._time_of.get(key, self.last_ms)
@@ -336,8 +337,9 @@ _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 class Scanner:
     """Finds many texts in a block of bytes, faster than a regular expression.
 
-    Any seven consecutive bytes contain four bytes that begin at a position divisible by four, so numpy compares only
-    every fourth position. Each text of fewer than seven bytes slows the search, so there should be few short texts.
+    The block is divided into words of four bytes, and numpy compares only whole words. A text of at least seven bytes
+    contains a whole word at any position in the block. Each text of fewer than seven bytes slows the search, so there
+    should be few short texts.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:

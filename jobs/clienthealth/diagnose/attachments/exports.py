@@ -126,7 +126,8 @@ def _lines(rows: Sequence[Row]) -> bytes:
         return b""
     timed = [row.ts_ms for row in rows if row.ts_ms is not None]
     if len(timed) == len(rows):
-        # If the newest row is first, reverse the rows, because `sorted` keeps the order of rows with equal times.
+        # The function `sorted` keeps the order of rows with equal times. If the newest row is first, this order is
+        # wrong, so reverse the rows before sorting.
         in_turn = rows if timed[0] <= timed[-1] else reversed(rows)
         rows = sorted(in_turn, key=lambda row: row.ts_ms or 0)
     return "".join(map(_line, rows)).encode("utf-8", "replace")

@@ -42,9 +42,9 @@ _LINES = tuple(find for name, find in _RE.items() if name.startswith("line_"))
 _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
-#: The search for JSON ends when the cost of failed attempts exceeds _ATTEMPTS × the text's length. The cost of an
-#: attempt is the length that the parser read, plus a share (1/_COUNTED) of the length of all text before the error,
-#: because the parser counts the line ends in all text before an error.
+#: The search for JSON ends when the cost of failed attempts exceeds _ATTEMPTS × the text's length. In an attempt, the
+#: parser reads a part of the text up to an error, and then counts the line ends in all text before the error. The cost
+#: of an attempt is therefore the length of the part, plus 1/_COUNTED of the length of all text before the error.
 _ATTEMPTS, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
@@ -112,7 +112,7 @@ def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator
 
 
 def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Iterator[Reading]:
-    """Yield the samples of a file. If a file has only one sample, without a time, it gets the time in the file's name.
+    """Yield the samples of a file. If a file's only sample has no time, the sample gets the time in the file's name.
 
     `named_ms` returns the time in the file's name, or None.
     """
@@ -296,7 +296,7 @@ def between(text: str, found: Iterable[Document]) -> str:
 def in_entry(text: str, ts_ms: int) -> list[bytes]:
     """Return the metrics in a log entry, as JSON that the decoders read.
 
-    `ts_ms`: the time that metrics of kafka-python get, because they contain no time.
+    `ts_ms`: time (epoch ms) for the metrics of kafka-python, which contain no time.
     """
     records = []
     if '\\"txmsgs\\"' in text:

@@ -5,8 +5,8 @@ These rules assign an input to a process:
 - All files of a folder or archive belong to one process.
 - An inner folder is a separate process, unless its name only states the kind or time of its files (`logs/`).
 - `X-metrics.jsonl` and `X.log` belong to a process X.
-- Several logs (`worker-1.log`) are separate processes if each other file's name (`worker-1-dump.txt`) begins or ends
-  with the name of a log.
+- Several logs (`worker-1.log`, `worker-2.log`) belong to separate processes if the name of each other file
+  (`worker-1-dump.txt`) begins or ends with the name of a log (`worker-1`).
 - If the prefixes of a log's lines name several pods or programs, each pod or program is a separate process.
 """
 
@@ -46,7 +46,7 @@ class Input:
                     '' (nothing)
     `local`         True if the items' times name no zone; they are then read as UTC
     `zone_ms`       duration (ms) to add to the items' times to get UTC; None if unknown
-    `emptied`       number of records without client metrics after the last record with client metrics; 0 if all records
+    `emptied`       number of records at the end of the input that lack client metrics; 0 if all records of the input
                     lack client metrics
     `timed`         False if the items' times are made up, and show only the order of the items
     `left_out`      number of left-out lines about Kafka, by reason
@@ -140,10 +140,10 @@ def _words(name: str) -> tuple[str, ...]:
 
 
 def named(writer: str) -> tuple[str, str]:
-    """Return (service, instance) of the `writer` (pod, container, program) that a log line's prefix names.
+    """Return (service, instance) of the pod, container or program that wrote a log line.
 
-    The instance is `writer`. The service is `web` for `web-1` and `pod/web-7d9f8c6b54-x2x4z/app`, and `app` for
-    `host app[12]`.
+    `writer`: the name in the line's prefix. The instance is the whole name. The service is a part of the name: `web` in
+    `web-1` or `pod/web-7d9f8c6b54-x2x4z/app`; `app` in `host app[12]`.
     """
     last = writer.split(" ")[-1] if " " in writer else writer
     name = re.sub(r"\[\d+\]$", "", last)
@@ -316,7 +316,7 @@ class Opener(ExitStack):
         folder = Path(self.enter_context(tempfile.TemporaryDirectory(prefix="kafka-health-")))
         content: Readable = _Joined(head, raw)
         if packing == "zip":
-            # A zip's index is at its end, and a stream cannot be read backwards.
+            # Copy the stream to a file: a zip's index is at the zip's end, and a stream cannot be read backwards.
             spool = self.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
             shutil.copyfileobj(content, spool, CHUNK)
             spool.seek(0)

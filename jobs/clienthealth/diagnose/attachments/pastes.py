@@ -30,8 +30,9 @@ _EXCERPT = 1 << 16
 #: A prefix is common if at least _ALIKE frames have it. A line with at least _ON_ONE_LINE frames contains a stack.
 _ALIKE, _ON_ONE_LINE = 3, 3
 _MAX_JOINED = 3
-#: A line is full if the first word of the next line would not fit into it. A text counts as wrapped if no line is wider
-#: than _WIDEST (characters), and if at least _SHARE of those lines that may continue on the next line are full.
+#: A line is full if the first word of the next line would not fit into it. A text counts as wrapped if two conditions
+#: hold: No line is wider than _WIDEST (characters). Of the lines that may continue on the next line, at least the share
+#: _SHARE is full.
 _WIDEST, _SHARE = 200, 0.8
 #: If two lines begin with the same _SAME characters, the lines are not parts of one wrapped line.
 _SAME = 12
@@ -45,11 +46,11 @@ _WEIGHTS = {"": 1, "-strongly": _STRONG}
 #: Maximum size (bytes) of a text in which words decide the `Context` of a line.
 _PAGE = 1 << 18
 _BEFORE, _AFTER = 30, 20
-#: Words that explain or report have a weight (see explanations.toml). Fewer than _PROSE bytes of words are an
-#: explanation only if the explaining words weigh at least _EXPLAINS, because a single word ("cause") may be a label.
+#: Words that explain or report have a weight (see explanations.toml). If the words near a line have fewer than _PROSE
+#: bytes, they explain the line only if the explaining words weigh at least _EXPLAINS: a single "cause" may be a label.
 _PROSE, _EXPLAINS = 80, 2
-#: If a program's output is at most _BESIDE lines away from a line, the line probably belongs to a report of a failure,
-#: so _OUTPUT is added to the weight of the reporting words.
+#: A line near a program's output probably belongs to a report of a failure. If the distance is at most _BESIDE lines,
+#: _OUTPUT is added to the weight of the reporting words.
 _BESIDE, _OUTPUT = 3, 2
 _STATEMENTS = 3
 #: The smallest result of `least_probability`.
@@ -91,9 +92,9 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Mapping[int, floa
     The function maps a line's number to the line's `Context`. The mapping maps a line's number to the value of
     `LogLine.narrated`. If a text is larger than 256 KiB (_PAGE), the context of every line is `logged`.
 
-    - A line is `explained` if, near the line, words that explain ("usually") weigh at least as much as words that
-      report ("crashed"). A row of a table is `explained`, too. Only texts written for human readers (`for_people`) have
-      `explained` lines.
+    - A line is `explained` if the explaining words ("usually") near the line have at least the weight of the reporting
+      words ("crashed") near the line. A row of a table is `explained`, too. Only texts written for human readers
+      (`for_people`) have `explained` lines.
     - A line is `quoted` if neither the line nor the lines near the line have a time.
     - All other lines are `logged`.
     """
@@ -112,7 +113,8 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Mapping[int, floa
         unquoted = _RE["quotation"].sub("", line)
         logged = _phrases().intersection(catalogue().literals_in(unquoted))
         words = unquoted[: min(map(unquoted.find, logged), default=None)]
-        # In a title, only `explains-strongly` counts as explaining, because "when" tells the time of a failure there.
+        # In a title, a word such as "when" gives the time of a failure, and explains nothing. So in a title, only the
+        # words of the pattern `explains-strongly` count as explaining.
         explained = _weight("explains", words, _STRONG if titled and not number else 1)
         return explained, _weight("reports", words), len(words.strip().encode()), len(_SIGNS["english"].findall(words))
 
@@ -161,9 +163,9 @@ def _narrated(by_person: Sequence[int], lines: Sequence[str], said: Sequence[str
 def least_probability(reporting: int, number: int) -> float:
     """Return the least probability at which a sentence of a text counts as a report of a failure.
 
-    `reporting`: weight of the text's reporting words. `number`: number of the text's sentences. The more reporting
-    words a text has per sentence, the lower is the least probability. The formula comes from logistic regressions on
-    322 and on 120 published texts.
+    `reporting`: weight of the text's reporting words. `number`: number of the text's sentences. The result is smaller
+    for a text with more reporting words per sentence. The formula comes from two logistic regressions: one on 322
+    published texts, one on 120 published texts.
     """
     return max(_LEAST, 1 / (1 + exp(1.7 * log((1 + reporting) / (1 + number)) - 1.7)))
 
@@ -191,7 +193,7 @@ def _characters(text: str) -> str:
 
 
 def _unlinked(text: str) -> str:
-    """Remove line numbers and Markdown's marks, and put `# ` before a title."""
+    """Remove line numbers and Markdown's marks. Mark a title by `# `."""
     if "](" in text:
         text = _RE["link"].sub(r"\1", text)
     if "<http" in text or "<mailto:" in text:
@@ -204,7 +206,7 @@ def _unlinked(text: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    r"""Split lines that contain a whole stack with line ends written as `\n`."""
+    r"""Split each line that contains a whole stack, at the characters `\n` that stand for the stack's line ends."""
     if "\\n" not in text:
         return text
     lines = text.split("\n")

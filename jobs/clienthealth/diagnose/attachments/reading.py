@@ -175,7 +175,7 @@ class Reader:
         rows, what = exports.exported(content, lines, self._is_recognised)
         if rows:
             self.input.what, self._cut = what, self._cut and what != exports.DOCUMENT
-        # `restored` might remove quotation marks from the JSON of an export.
+        # Call `restored` only for a pasted text: in an export, the function might remove JSON's quotation marks.
         content = content if rows else restored(content)
         self._context, self._narrated = context(b"" if rows else content)
         first = next((line for line in content.split(b"\n") if line.strip()), b"")
@@ -387,7 +387,7 @@ class Reader:
         if splitter.first_ms is not None and (self._logs or not self._found):
             self.input.span(splitter.first_ms, splitter.last_ms)
             if layout.times.zoned:
-                # UTC does not show the machine's zone, because any machine may log in UTC.
+                # If the times are in UTC, the machine's zone stays unknown: a machine in any zone may log in UTC.
                 self.input.zone_ms = -layout.times.ahead_ms or None
             elif splitter.zone_ms is not None:
                 self.input.zone_ms = splitter.zone_ms

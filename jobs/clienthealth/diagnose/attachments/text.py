@@ -181,8 +181,10 @@ class Layout:
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Layout:
         """Learn the layout from the file's first lines. `file_ms`: time of the file's last modification.
 
-        An application's text may look like a prefix. If fewer than half of the lines about Kafka can be parsed without
-        the prefix, and if more lines about Kafka can be parsed with the prefix, the prefix stays in the lines.
+        An application's text may look like a prefix. The prefix stays in the lines if both conditions are met:
+
+        - Without the prefix, fewer than half of the lines about Kafka can be parsed.
+        - With the prefix, more lines about Kafka can be parsed than without the prefix.
         """
         layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
         if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:

@@ -1,4 +1,4 @@
-"""Attach a Jolokia agent to a JVM of this machine while `watch` reads the JVM.
+"""Attach a Jolokia agent to a JVM of this machine for as long as `watch` reads the JVM.
 
 The agent listens only on loopback, needs a password, and allows only reads and thread dumps.
 """
@@ -46,7 +46,7 @@ class Agent(NamedTuple):
 
 
 def runtime_of(pid: int) -> Literal["java", "python"]:
-    """Return the runtime of a process. Without /proc/self/ns (not Linux), every process counts as Java.
+    """Return the runtime of a process. Without /proc/self/ns, which only Linux has, every process counts as Java.
 
     Raises InputError if the process does not exist, runs in another container, belongs to another user, or runs neither
     Java nor Python.

@@ -1,4 +1,4 @@
-"""Read the stacks of a Python process with py-spy, and the statistics page of a process in any language."""
+"""Read the stacks of a Python process with py-spy. Read the statistics page of a process in any language."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def _word(verdicts: Sequence[Verdict]) -> str:
     if worst is not None and worst.unhealthy:
         return f"{worst.status} {worst.mode}"
     judged = sum(verdict.status == "ok" for verdict in verdicts)
-    return "ok" if judged == len(verdicts) and judged else f"nothing found in {judged} of {len(verdicts)} modes"
+    return "ok" if judged == len(verdicts) and judged else f"nothing found; {judged} of {len(verdicts)} modes judged"
 
 
 def _lines_on(change: Transition) -> Iterator[str]:

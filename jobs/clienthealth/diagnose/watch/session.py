@@ -113,7 +113,7 @@ class Session:
               moved to another client
     `dumps`   the threads in the newest KEPT_DUMPS (20) records with thread dumps, by `Source`
     `stands`  a `Stand` for each thread of an application, by instance id and thread name
-    `faults`  the texts of the errors that kept data or clients from being judged
+    `faults`  the texts of the errors because of which data or clients were not judged
     """
 
     def __init__(self, settings: Settings, recorder: Recorder | None = None) -> None:
@@ -182,8 +182,8 @@ class Session:
     def standing(self, instance: str) -> list[Stand]:
         """Return the application's threads in the newest dump of the process `instance`.
 
-        Threads that called poll() come first, then all other threads. Among threads that called poll(), and among all
-        other threads, the longest unchanged stack comes first.
+        Threads that called poll() come first, then all other threads. In each of the two groups, the thread that has
+        had the same frames for the longest time comes first.
         """
         stands = self.stands.get(instance, {}).values()
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))

@@ -86,8 +86,8 @@ class Watched:
 def watched(text: str, jar: Path | None, settings: Settings, session: Session, agents: ExitStack) -> Watched:
     """Connect to a process, read its data for the first time, and return the process as `Watched`.
 
-    `text`: `[SERVICE=]PID` or `[SERVICE=]URL [option=value]…`. `jar`: the agent's jar, None for the default. When
-    `agents` is closed, the agents that were attached are removed.
+    `text`: `[SERVICE=]PID` or `[SERVICE=]URL [option=value]…`. `jar`: the agent's jar, None for the default.
+    `agents`: an ExitStack. Closing this stack removes the attached agents from their JVMs.
 
     Raises InputError if `text` is invalid or no agent can be attached. Raises SettingsError for an invalid URL. Raises
     ServiceError if the process does not answer. Raises DependencyError if a tool is missing.

@@ -121,7 +121,7 @@ def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fa
     certain = alone or any(polled_ms(reading) is not None for reading in window.readings[-1:])
     facts = [seen.fact(text, certain and seen.seconds >= limits.confirm_close_seconds, given)]
     if seen.last_ms > dump.ts_ms:
-        text = "the consumer still reports metrics, but has not polled since close() began: close() has not ended"
+        text = "the consumer still reports metrics and has not polled since close() began, so close() has not ended"
         facts.append(replace(seen.fact(text, given=given), kind="metric"))
     return facts
 
@@ -129,8 +129,8 @@ def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fa
 def _has_left(window: ClientWindow, seen: Closing) -> bool:
     """Return True if the thread in close() is closing another consumer.
 
-    KafkaConsumer.close() first leaves the group, and then removes the metric with the time of the last poll. If this
-    consumer no longer has the metric, but the thread is still leaving a group, the group is that of another consumer.
+    KafkaConsumer.close() first leaves the group, and then removes the metric with the time of the last poll. So if this
+    consumer has already lost the metric, a thread that is still leaving a group is closing another consumer.
     """
     with_time = [reading.ts_ms for reading in window.known_readings if polled_ms(reading) is not None]
     leaving = any("ConsumerCoordinator" in frame for frame in seen.stay.thread.frames)
@@ -339,8 +339,8 @@ class Closing(NamedTuple):
     """A thread's stay inside close(), according to thread dumps.
 
     `stay`     the `Held` of the thread: the consecutive dumps that show the thread inside close()
-    `last_ms`  epoch ms of the last dump that shows the thread inside close(), or of a later sample, because a client
-               sends no sample after close()
+    `last_ms`  latest time (epoch ms) at which close() had not ended: the time of the newest dump, or of a later sample.
+               A client sends no sample after close(), so a sample shows that close() has not ended
     """
 
     stay: Held

@@ -60,7 +60,7 @@ POLL_EXPIRED, COMMIT_REFUSED, DIED, HELD = map(FILE.reads, ("poll-expired", "com
 SAME_END_MS = 5000
 #: Suffix of the client ids of restore consumers, which Kafka Streams polls only while it restores state.
 _RESTORES = "-restore-consumer"
-#: A client counts as inside poll() if it waited in the selector in the WAITED_SECONDS before its last sample.
+#: A client counts as inside poll() if it waited in the selector less than WAITED_SECONDS before its last sample.
 WAITED_SECONDS = 10.0
 
 
@@ -85,7 +85,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     w = window.table
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
-    # `_outside` is used only if there is no other fact: a dump may show the same slow batch, which must count once.
+    # If there are other facts, `_outside` is not used: a dump may already show the slow batch that `_outside` would
+    # report, and one batch must not count twice.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += [*_refused_commits(window, thresholds), *stated(window, HELD)]
@@ -111,9 +112,11 @@ def interval(w: Windows) -> Floats:
 def idle(w: Windows, limits: Thresholds) -> Bools:
     """Return one flag per window: True if the consumer need not poll.
 
-    A consumer need not poll if it has no partitions, if it has no lag and never consumed a record, or if it only
-    restores state of Kafka Streams. With KIP-848, late polls may cost a consumer its partitions. So a consumer that has
-    no partitions and stopped its heartbeats (`left`) must poll, too.
+    One of three facts is enough:
+    - The consumer has no partitions, and has not stopped its heartbeats (`left`). If it has stopped its heartbeats, the
+      consumer may have lost its partitions because of late polls (KIP-848), so it must poll.
+    - The consumer has no lag, and never consumed a record.
+    - The consumer only restores state of Kafka Streams.
     """
     consumed, lag = w.last("records-consumed-total"), w.max(lags(w))
     restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)
@@ -135,7 +138,7 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
     One of three signs is enough:
     - The consumer was outside poll() for max.poll.interval.ms (or the option's default).
     - The time since the consumer's last poll is at least `suspect_share` of max.poll.interval.ms.
-    - The consumer stopped its heartbeats (`left`).
+    - The consumer stopped its heartbeats, as the function `left` finds.
     """
     seconds = seconds_away(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & ~np.isnan(seconds)
@@ -165,8 +168,8 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
     """Return one flag per window: True if the group repeatedly removes the consumer for polling too rarely.
 
     A consumer that polls too rarely joins its group repeatedly, and its lag grows. Before each join, the consumer is
-    outside poll() for about `seconds_away`. If the window is shorter than `seconds_away` × (number of joins − 1),
-    other members caused some of the joins.
+    outside poll() for about `seconds_away`. So if slow polls cause all joins, successive joins are about `seconds_away`
+    apart. If the window is shorter than `seconds_away` × (number of joins − 1), other members caused some of the joins.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
@@ -385,7 +388,7 @@ def _ended(
 
 
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
-    """Judge a client that stopped sending samples; None if the missing samples show nothing about its polls.
+    """Judge a client that stopped sending samples. Return None if the missing samples show nothing about its polls.
 
     librdkafka delivers its statistics only inside poll(), so the end of the statistics may mean missing polls.
     """
@@ -438,7 +441,7 @@ def _cause(window: ClientWindow, w: Windows, limits: Thresholds) -> str:
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """Return True if the application polls throughout the window.
 
-    A single poll is not enough, because a member that its group keeps removing also polls after each new join.
+    A single poll is not enough: a consumer that repeatedly loses its place in the group also polls after each new join.
     """
     w = window.table
     away_now = w.max("last-poll-seconds-ago")[0]

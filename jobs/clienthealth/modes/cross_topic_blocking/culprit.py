@@ -1,9 +1,9 @@
 """Find the topic with a slow handler that keeps a consumer's application away from other topics.
 
-Java. If one topic's handler is slow, the time between two polls is proportional to the number of records that the
-first of the two polls returned from the topic. The growth of `records-lead` gives the number of records. The counter
-`records-consumed-total` cannot give the number, because the counter rises only after the application has taken all
-records of a fetch.
+Java. A poll returns records of several topics. If one topic's handler is slow, the time until the next poll is
+proportional to the number of this topic's records. The growth of `records-lead` gives the number of records. The
+counter `records-consumed-total` cannot give the number, because the counter rises only after the application has taken
+all records of a fetch.
 
 librdkafka. All topics may share one queue to the application. If only one topic's position moves while the queue is
 full, this topic has the slow handler.
@@ -20,8 +20,8 @@ from clienthealth.model.readings import Reading
 def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation: float) -> str | None:
     """Return the topic with record counts proportional to the times between polls; None if no topic stands out.
 
-    If only one topic has records in the newest poll and in each poll that is followed by at least `least_seconds`
-    without a poll, that topic is returned.
+    Only two kinds of polls with records count: the newest one, and those followed by at least `least_seconds` without a
+    poll. If only one topic has records in all polls that count, return this topic.
 
     `readings`        the samples of one client, in order of time
     `least_seconds`   minimum time (s) between two polls; shorter times are left out
@@ -74,9 +74,9 @@ class Alone(NamedTuple):
 def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     """Return the only topic handled in the newest samples if other topics starve, else None.
 
-    The newest samples begin at `since_ms` (epoch ms), or later: at the last sample that shows a move of a second
-    topic's position. A topic starves if it has unread records at the last sample, or if its position moved only before
-    the newest samples.
+    The newest samples are the longest series of samples that ends with the last sample, does not begin before
+    `since_ms` (epoch ms), and shows moves of at most one topic's position. A topic starves if it has unread records at
+    the last sample, or if its position moved only before the newest samples.
     """
     positioned = [(reading, at) for reading in readings if (at := positions(reading, "position"))]
     begin, handled = len(positioned) - 1, set[str]()

@@ -141,7 +141,7 @@ def _topics(reading: Reading, name: str) -> dict[str, float]:
 
 def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
     facts, detail = _blockade(window, w, limits) or ([], {})
-    # Without samples, assume several topics: dumps alone can then show the failure.
+    # Without samples, the number of topics is unknown. Assume several topics, so that dumps alone can show the failure.
     several = not window.readings or len({t.topic for r in window.readings for t in r.topics}) > 1
     facts = facts + _parked(window, several, bool(facts), limits)
     return conclude(ID, facts, detail, GATE.reason(w, limits))
@@ -223,7 +223,7 @@ def _modern(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
 
 
 def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Judge a librdkafka client with one queue per topic; None without a failure."""
+    """Judge a librdkafka client with one queue per topic. Return None if there is no failure."""
     if not held_up(w, limits)[0]:
         return None
     over_time, now = queues(w.apart()), queues(w)
@@ -253,7 +253,7 @@ def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[l
 
 
 def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Judge a librdkafka client with one shared queue; None without a failure."""
+    """Judge a librdkafka client with one shared queue. Return None if there is no failure."""
     runs = without_records(w, limits)
     for at in np.argsort(-runs.seconds, kind="stable"):
         alone = handled_alone(window.readings[: runs.last[at] + 1], window.readings[runs.first[at]].ts_ms)
@@ -306,7 +306,7 @@ def _with_records(window: ClientWindow) -> list[str]:
 
 
 def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Judge a Java client by its time outside poll(); None without a failure."""
+    """Judge a Java client by its time outside poll(). Return None if there is no failure."""
     if not stays_away(w, limits)[0]:
         return None
     away = float(seconds_away(w)[0])

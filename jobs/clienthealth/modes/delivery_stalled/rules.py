@@ -1,4 +1,4 @@
-"""Judge producers with waiting records: no broker acknowledges them, although the producer has the topic's metadata."""
+"""Judge producers that have the topic's metadata, but get no acknowledgements for the records that wait."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ CONNECTION_FAILED_SOMEWHERE = FILE.reads("send-blocked-on-metadata.connection-fa
 AUTHENTICATION, TLS = map(FILE.reads, ("also-seen.authentication", "also-seen.tls"))
 
 TROUBLES = ("connection-close-total", "record-retry-total", "record-error-total")
-#: If a client loses at least REFUSED_PER_SECOND connections per second, brokers refuse its connections. Time-outs cost
-#: fewer connections per second.
+#: If a client loses at least REFUSED_PER_SECOND connections per second, brokers refuse its connections. If requests
+#: only time out, the client loses fewer connections per second.
 REFUSED_PER_SECOND = 0.2
 #: Parts of names of errors about too few replicas. Names are compared in lower case, by letters only.
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
@@ -102,7 +102,7 @@ def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
     """Return the signs of a fault: a map from the description of each sign to one value per window.
 
     A window shows a sign if the value is above 0. Braces in a description stand for the value. `since`: for each
-    window, the row of the sample from which on the growth of counters is measured.
+    window, the row of a sample. The growth of counters is measured from this sample on.
     """
     return {
         **{f"{name} rose by {{:,.0f}}": grown_since(w, name, since) for name in TROUBLES},
@@ -135,8 +135,9 @@ def stalled(w: Windows, limits: Thresholds) -> Bools:
 def net(w: Windows) -> Floats:
     """Return the number of delivered records of each window; NaN if unknown.
 
-    Without `record-ack-total`, the result is the number of attempts minus retries and failures. If records fail without
-    a send, the result is too small, so 0 does not prove that nothing was delivered.
+    Without `record-ack-total`, the result is the number of attempts minus retries and failures. A record that fails
+    before its first attempt lowers the result, although the record was not counted as an attempt. So a result of 0 does
+    not prove that nothing was delivered.
     """
     acknowledged = w.reported("record-ack-total")
     grown: Floats = w.grown(delivered(w))
@@ -164,7 +165,10 @@ NO_WAIT, LIVING, STUCK = 0, 1, 2
 
 @per_windows
 def io_thread(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
-    """Return the I/O thread's state: `NO_WAIT`, or, if records wait too long in a window, `LIVING` or `STUCK`."""
+    """Return the I/O thread's state in each window: `NO_WAIT`, `LIVING` or `STUCK`.
+
+    The state is `NO_WAIT` if no record waits too long in the window.
+    """
     waits = stalled(w, limits)
     state = waits.astype(np.int8)
     if waits.any():
@@ -242,7 +246,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     # Use lines of earlier windows, too: a window may end between two attempts.
     seen = replace(window, logs=window.known_logs)
     failed = sorted([*_refused(seen), *_unreachable(seen), *events(seen, TIMED_OUT, UNANSWERED)], key=lambda e: e.ts_ms)
-    # The records of the first line had already waited for `waitMs`.
+    # Add the time (`waitMs`) for which records had already waited when the first line was logged.
     span = spanned(failed) + captured(failed[0], "waitMs") / 1000 if failed else 0.0
     lasting = max(span * (len(failed) >= limits.min_failed_lines), _tried_for(failed)) >= limits.suspect_stalled_seconds
     # Lines about timed-out requests suffice even if `span` is short: librdkafka times out requests only when records
@@ -257,8 +261,8 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 def _tried_for(refused: Sequence[LogEvent]) -> float:
     """Return a lower bound (s) of the time that a batch has waited; infinity if the client has made its last attempt.
 
-    With the default of `retries`, the number of attempts is `ENDLESS` minus the attempts left. Each attempt takes at
-    least 0.1 s.
+    With the default of `retries`, a batch begins with `ENDLESS` attempts. So the difference between `ENDLESS` and the
+    number of attempts left is the number of attempts made. Each attempt takes at least 0.1 s.
     """
     tried = max((captured(event, "waitMs") / 1000 for event in refused if "request" in event.captures), default=0.0)
     for left in (int(e.captures.get("left") or 0) for e in refused if e.captures.keys() & {"left", "final"}):

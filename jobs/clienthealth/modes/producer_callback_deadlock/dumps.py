@@ -149,7 +149,10 @@ def _rises(window: ClientWindow, since_ms: int) -> bool:
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """Return True if MIN_READINGS values of select-total follow the dump, or if no value can follow it."""
+    """Return True if MIN_READINGS values of select-total follow the dump, or if no value can follow the dump.
+
+    No value can follow if the client does not report select-total, or if its samples ended before the dump.
+    """
     times = [ts_ms for ts_ms, _ in reported(window.readings, SELECTS)]
     last = window.ends_ms is not None and dump.ts_ms > window.ends_ms
     return not times or last or sum(ts_ms > dump.ts_ms for ts_ms in times) >= MIN_READINGS
@@ -198,8 +201,9 @@ def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
 def died(window: ClientWindow) -> tuple[Caused, str | None]:
     """Return (facts that show the end of an I/O thread, name of the exception or None).
 
-    A log line shows the end of an I/O thread. So do complete dumps with a thread in send() but without an I/O thread.
-    Dumps less than APART_SECONDS apart are only indirect evidence, because the I/O thread may be starting.
+    The end of an I/O thread is shown by a log line, or by complete dumps in which a thread is in send(), but no I/O
+    thread exists. Dumps less than APART_SECONDS apart are only indirect evidence, because the I/O thread may be
+    starting.
     """
     facts = [Fact.of("log", e, quoted(e.text), True) for e in events(window, THREAD_DIED)[-1:]]
     thrown = next((e.captures["thrown"] for e in events(window, THREAD_DIED) if "thrown" in e.captures), None)

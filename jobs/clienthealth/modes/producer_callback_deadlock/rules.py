@@ -279,7 +279,7 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _stopped(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact if select-total has stopped rising, although not for long enough to suspect a failure; else []."""
+    """Return a fact if select-total has stopped rising, but too recently for a suspicion; else []."""
     facts = []
     for first, last in zip((runs := _at_end(w, limits)).first, runs.last, strict=True):
         unchanged = run(window, "select-total", first, last)
@@ -354,7 +354,7 @@ def _logged(window: ClientWindow) -> list[Fact]:
 
 
 def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """Return facts on calls of flush() in a callback, which clients from 4.1 on refuse."""
+    """Return facts on refused calls of flush() in a callback. Clients refuse such calls since version 4.1."""
     lines = events(window, FLUSH_REFUSED)
     if not lines or sum(line.repeats for line in lines) < limits.min_refused_lines:
         return []
@@ -415,7 +415,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
 
 
 def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
-    """Judge a client that stopped pushing; None if the client ended or had nothing to send."""
+    """Judge a client that stopped pushing. Return None if the client ended or had nothing to send."""
     before, last = window.readings[-2:] if window.readings[1:] else (window.readings[-1], window.readings[-1])
     if last.get(CLOSES) or events(window, CLOSING, CLOSED_PRODUCER, DIED):
         return None

@@ -26,7 +26,7 @@ TERMINATING, UNCLOSED, DIED = map(FILE.reads, ("terminating", "unclosed", "died"
 
 #: Libraries that close producers at exit without a log line.
 CLOSES_UNLOGGED = ("kafka-python",)
-#: Log lines of the Java client name the client id from version NAMED_SINCE on.
+#: First version of the Java client that names its client id in its log lines.
 NAMED_SINCE = (1,)
 
 
@@ -121,7 +121,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 def explicable(verdict: Verdict) -> bool:
     """Return True if another failure, which kept the records in the buffer, may explain their loss.
 
-    A log line that reports an end without close() rules other failures out.
+    If a log line reports that the producer ended without close(), no other failure explains the loss.
     """
     unclosed = verdict.detail.get("cause") == "exit-without-close"
     return verdict.unhealthy and not (unclosed and any(fact.kind == "log" for fact in verdict.evidence))
@@ -190,7 +190,10 @@ def _may_live_on(window: ClientWindow) -> bool:
 
 
 def _pending(window: ClientWindow) -> _Pending:
-    """Return the undelivered records at the last sample, or before a forced close dropped them."""
+    """Return the undelivered records at the last sample.
+
+    If the log shows a forced close, return the undelivered records at the last sample before the close.
+    """
     ends = events(window, CLOSING, FORCED, ABORTED) if events(window, FORCED, ABORTED) else []
     before = [reading for reading in window.readings if not ends or reading.ts_ms <= ends[0].ts_ms] or window.readings
     if not before:

@@ -48,7 +48,8 @@ CONNECTION_FAILED, AUTHENTICATION = map(FILE.reads, ("connection-failed", "also-
 TLS, PRODUCER_CONFIG = map(FILE.reads, ("also-seen.tls", "self-descriptions.producer-config"))
 
 DENIED, LEADERLESS = ("TOPIC_AUTHORIZATION_FAILED", "not authorized"), "LEADER_NOT_AVAILABLE"
-#: If a thread waits in two dumps at least STAYS_SECONDS apart, the thread does not wait by chance.
+#: In a process with one producer, a thread counts as blocked if it waits in two dumps at least STAYS_SECONDS apart. A
+#: thread with only short waits is unlikely to wait in both dumps.
 STAYS_SECONDS = 9.0
 
 
@@ -174,7 +175,11 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
 
 
 def _may_wait(reading: Reading, limits: Thresholds) -> bool:
-    """Return False if an open, unused connection and old metadata show that send() cannot wait."""
+    """Return True if a caller may be waiting for metadata in send().
+
+    While a caller waits, the client keeps requesting metadata. So no caller waits if the metadata is old, a connection
+    is open, and no request is in flight.
+    """
     age = reading.get("metadata-age")
     old = age is not None and limits.fresh_metadata_seconds < age < NEVER_SECONDS
     return not old or reading.get("connection-count") == 0 or (reading.get("requests-in-flight") or 0) > 0
@@ -186,7 +191,7 @@ def _is_starting(window: ClientWindow, ts_ms: int, seconds: float) -> bool:
 
 
 def _doubts(window: ClientWindow, limits: Thresholds, sends: bool, topics: dict[str, list[LogEvent]]) -> list[Fact]:
-    """Return facts that leave the failure in doubt: a waiting caller may use another producer."""
+    """Return facts that suggest the failure without proof, such as a waiting caller that may use another producer."""
     waiting = [(dump, thread) for dump in window.dumps for thread in dump.threads if _is_waiting(thread)]
     for dump, thread in reversed(waiting):
         several = sum(map(is_network_thread, dump.threads)) > 1

@@ -163,5 +163,5 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print the traceback of an unexpected error without secrets, so that people can report the defect."""
+    """Print the traceback of an unexpected error, so that people can report the defect. Secrets are hidden."""
     sys.stderr.write(redacted("".join(traceback.format_exception(kind, error, trace))))

@@ -110,8 +110,8 @@ class Tools:
     def unhealthy_clients(self, service: str = "", mode: str = "", limit: int = 20) -> str:
         """List Kafka clients that fail now, the worst first: key, service, failure modes, status.
 
-        service: list only clients of this service. mode: list only clients with this failure mode. limit: maximum
-        number of clients, at most 50.
+        service: list only clients of this service. mode: list only clients with this failure mode. limit: list at
+        most this number of clients; a value above 50 counts as 50.
         """
         asked = {"unhealthy": "true", "service": service, "mode": mode, "limit": max(1, min(limit, MAX_ENTRIES))}
         return answer(self._ask(f"clients?{urlencode({name: value for name, value in asked.items() if value})}"))
@@ -136,9 +136,9 @@ class Tools:
         return answer(explanation(known, self._settings.modes.get(known.id, {})))
 
     def diagnose_text(self, text: str) -> str:
-        """Judge a pasted log, thread dump or metrics of a Kafka client, without the monitor.
+        """Judge a pasted log, thread dump or metrics of a Kafka client. This tool needs no running monitor.
 
-        text: at most 1,000,000 bytes, as copied; the text is not kept.
+        text: the log, thread dump or metrics, unchanged, with at most 1,000,000 bytes. The server keeps no copy.
         """
         from clienthealth.diagnose.examine import examine
         from clienthealth.diagnose.outcome import json_lines

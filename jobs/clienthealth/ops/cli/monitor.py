@@ -20,7 +20,7 @@ from clienthealth.model.errors import HeapError, ServiceError, StateError
 AGAIN = 75
 #: Exit code of a job that exhausted its heap; the next job gets --heap-ran-out.
 HEAP = 76
-#: Exit codes after which no job is started: success, wrong usage or environment, Ctrl-C.
+#: Exit codes after which the job is not restarted: success (0), wrong usage or unusable environment (2), Ctrl-C (130).
 FINAL = (0, 2, 130)
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
 #: After a job that ran longer than WELL_SECONDS, the pauses begin at FIRST_WAIT again.
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         run_monitor(session("kafka-client-health", settings), settings, args.heap_ran_out)
     except ServiceError as error:
         print(f"kafka-health: {error}", file=sys.stderr, flush=True)
-        # Python's shutdown would wait for a JVM that may be gone or hang.
+        # Skip Python's normal shutdown, which waits for the JVM: the JVM may have ended, or may never answer.
         os._exit(HEAP if isinstance(error, HeapError) else AGAIN)
     return 0
 

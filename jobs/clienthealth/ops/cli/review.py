@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clienthealth.review.model import Review
     from clienthealth.review.period import Period
 
-#: Matches `NAME=` in `NAME=FOLDER`, but nothing in a URL, which has a colon before its first equals sign.
+#: Matches `NAME=` at the beginning of `NAME=FOLDER`. No URL matches, because NAME must not contain a colon.
 _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*=")
 
 
@@ -136,7 +136,7 @@ def clusters(settings: Settings) -> list[Settings]:
 
 
 def actions_beside(folder: Path) -> Path:
-    """Return the path of `actions.toml` in the review's folder; without such a file, its path in the parent folder.
+    """Return the path of `actions.toml`: in the review's folder if the file exists there, else in the parent folder.
 
     By default, all reviews have the same parent folder, and so share the file there.
     """

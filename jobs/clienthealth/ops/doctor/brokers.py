@@ -137,7 +137,7 @@ def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[
 
 
 def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
-    """Check that this user has the right READ on the monitor's consumer groups, and may list groups."""
+    """Check that this user may list groups, and has the READ right on the monitor's consumer groups."""
     about = "groups"
     if trouble := extents(client, [OFFSETS_TOPIC]).trouble:
         yield Finding(
@@ -162,7 +162,7 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
         return
     authorised = not error and isinstance(allowed, list)
     if GroupAuthorizationFailedError.__name__ in error or (authorised and not {"READ", "ALL"} & set(allowed or ())):
-        text = f"This user lacks the right READ on the monitor's consumer groups, which are named {READERS}…. Grant it:"
+        text = f"This user lacks the READ right on the monitor's consumer groups, which are named {READERS}…. Grant it:"
         grant = f"kafka-acls.sh --operation Read --group {READERS} --resource-pattern-type prefixed"
         yield Finding(about, "failed", f"{text} {grant}.")
     else:
@@ -182,7 +182,7 @@ def _groups_seen(client: KafkaAdminClient) -> tuple[State, str]:
         return "warning", f"Groups could not be listed: {type(failed).__name__}: {failed}."
     if seen:
         return "ok", f"This user sees {len(seen)} consumer group(s) and can measure their lag."
-    why = "no group exists, or the user lacks the right Describe"
+    why = "no group exists, or the user lacks the Describe right"
     return "skipped", f"This user sees no consumer group: {why}. {DESCRIBE}"
 
 
@@ -227,7 +227,9 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
     if not (lacking or idle):
         text = f"All {len(nodes)} broker(s) have our plugin."
         yield Finding(
-            PUSHES, "ok", f"{text} From Kafka 4.2 on, only a broker's log shows wrong settings of the plugin."
+            PUSHES,
+            "ok",
+            f"{text} From Kafka 4.2 on, only a broker's log shows whether the plugin's settings are wrong.",
         )
     of_java, of_librdkafka = Subscription.ours()
     yield _asked(settings, of_java, present, "Clients", "failed")

@@ -92,8 +92,8 @@ def of_topic(about: str, compression: str) -> Finding:
 def places_work(settings: Settings) -> Iterator[Finding]:
     """Check that this user may write to the folders of checkpoint, history and reviews, and that disk space is free.
 
-    With PySpark, the check also writes a file to each folder and a table to the history, and compares checkpoint,
-    history and topics.
+    If PySpark is installed, the check also writes a test file to each folder, and test tables to the history. The check
+    then compares the checkpoint with the history, and with the topics.
     """
     places = {
         CHECKPOINT: settings.monitor.checkpoint,
@@ -183,7 +183,10 @@ def _apart(spark: Any, settings: Settings, about: str) -> str | None:
 
 @contextmanager
 def _left_as_it_was(place: str) -> Iterator[None]:
-    """Delete the folders that the `with` block created, because another user's monitor could not write to them."""
+    """Delete the folders that the `with` block created.
+
+    The folders belong to this user. A monitor that runs as another user could not write to the folders.
+    """
     folders = () if is_url(place) else (Path(place), *Path(place).parents)
     made = [folder for folder in folders if not folder.exists()]
     yield

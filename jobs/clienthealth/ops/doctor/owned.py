@@ -37,7 +37,7 @@ def owners_known(settings: Settings) -> Iterator[Finding]:
         records, trouble = [], str(error)
     clients = []
     for record in records:
-        # Skip unreadable records, because the Prometheus exporter counts them.
+        # Skip unreadable records without a finding, because the Prometheus exporter already reports their number.
         with suppress(RecordError):
             clients += [decode(bytes(record.value)).client] if record.value is not None else []
     if trouble:

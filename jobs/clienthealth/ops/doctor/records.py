@@ -185,11 +185,14 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
 
 
 def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
-    """Report clients with a sample in the future, or with all samples more than 30 s older than their records."""
+    """Report clients with a sample in the future, and clients with a delay of more than 30 s in every sample.
+
+    The delay of a sample is the time of its record minus the time of the sample.
+    """
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
-    # `ahead`: greatest time (s) by which a client's samples are ahead of our clock.
-    # `behind`: smallest time (s) by which a client's samples are older than their records.
+    # `ahead`: for each client, the greatest time (s) by which a sample is ahead of our clock.
+    # `behind`: for each client, the smallest delay (s) of a sample.
     ahead: dict[str, float] = {}
     behind: dict[str, float] = {}
     for record in records:

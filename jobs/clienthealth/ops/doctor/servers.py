@@ -97,11 +97,11 @@ def _reason(error: Exception) -> str:
 
 
 def limits(settings: Settings) -> Iterator[Finding]:
-    """Report the monitor's limits, the numbers of clients, samples and events beyond them, and wrong clocks."""
+    """Report the monitor's limits, the excess over each limit, and the number of clients with wrong clocks."""
     chosen = {limit: getattr(settings.monitor, f"max_{limit.replace('-', '_')}") for limit in LIMITS}
     at_most = ", ".join(f"{limit.replace('-', ' ')} {number:,}" for limit, number in chosen.items())
     if not settings.monitor.metrics_port:
-        unknown = "How many clients, samples and events exceeded the limits is unknown"
+        unknown = "This check cannot see whether clients, samples or events exceeded the limits"
         text = f"Limits: {at_most}. {unknown}, because [monitor] metrics_port is 0."
         yield Finding("limits", "skipped", text)
         return

@@ -30,7 +30,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """For each field of a log line, the paths at which a JSON record may have the field.
+    """Where to find the fields of a log line in a JSON record. Each field of the layout is a list of paths.
 
     The first path that exists in the record is used. In a path, a name in backticks may contain dots.
 

@@ -57,7 +57,7 @@ def _texts(values: list[Any]) -> list[str]:
     return [text for text in map(as_text, values) if text is not None]
 
 
-#: A time without a zone in the application's line is ignored if it differs from the log shipper's time by more than
+#: The time in the application's line is ignored if it has no zone and differs from the log shipper's time by more than
 #: BELIEVED_MS.
 BELIEVED_MS = 600_000
 #: The prefix of stern (pod and container) or Docker Compose (service and a bar).
@@ -91,7 +91,7 @@ def opened(line: LogLine) -> LogLine:
 
 
 def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
-    """Return the line with `dumps`; only text outside the dumps can name the line's client."""
+    """Return the line with `dumps`. Remove the dumps' text from the message: this text must not name the client."""
     taken = frozenset[int]().union(*(dump.taken for dump in dumps))
     rest = "\n".join(part for number, part in enumerate(text.split("\n")) if number not in taken).strip()
     if rest:

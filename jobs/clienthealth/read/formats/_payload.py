@@ -164,8 +164,8 @@ def framed(data: bytes | memoryview) -> tuple[int, memoryview] | None:
 def without_message_path(data: memoryview) -> memoryview:
     """Return the data after the path that locates a protobuf message in its schema.
 
-    The path is a list of zigzag varints; the first varint is the number of the other varints. Raises PayloadError if
-    the data do not begin with a path.
+    The path (Confluent: message indexes) is a list of zigzag varints. The first varint is the count of the varints that
+    follow. Raises PayloadError if the data do not begin with a path.
     """
     try:
         count, at = varint(data, 0, len(data))
@@ -173,6 +173,6 @@ def without_message_path(data: memoryview) -> memoryview:
             _, at = varint(data, at, len(data))
     except NotAMessageError:
         raise PayloadError(
-            "binary: framed with a protobuf schema, but the message indexes are missing or truncated"
+            "binary: the frame names a protobuf schema, but the message indexes are missing or truncated"
         ) from None
     return data[at:]

@@ -21,7 +21,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 def kind_of(name: str) -> str | None:
-    """Return the kind of Kafka client that the beginning of a metric's name shows; None for other programs' metrics."""
+    """Infer the kind of Kafka client from the beginning of a metric's name; None for a metric of another program."""
     # All keys of _KINDS have the same length.
     return _KINDS.get(name[: len("kafka_producer_")])
 

@@ -24,7 +24,7 @@ _SCHEMA: Mapping[str, Mapping[str, tuple[int, str]]] = table(Path(__file__).with
 
 _LEN, _FIXED64 = 2, 1
 _FIXED = {_FIXED64: 8, 5: 4}
-#: First byte of every OTLP request: the tag of field 1 as an embedded message.
+#: First byte of every OTLP request. This byte announces field 1, which contains an embedded message.
 _RESOURCES = 0x0A
 
 

@@ -1,4 +1,4 @@
-"""Identify a client that pushes metrics (KIP-714) by our broker plugin's headers.
+"""Use our broker plugin's headers to identify a client that pushes metrics (KIP-714).
 
 The client's payload contains no identity that can be trusted.
 """
@@ -94,7 +94,10 @@ def _of_client_id(client_id: str) -> str:
 
 
 def _named(table: Sequence[str], texts: Sequence[str]) -> str:
-    """Return the `name` of the first entry `glob=name` with a `glob` that matches a text; '' if no entry matches."""
+    """Return the first NAME in `table` for which GLOB matches one of `texts`; '' if no GLOB matches.
+
+    An entry of `table` has the form `GLOB=NAME`.
+    """
     for entry in table:
         glob, _, name = entry.rpartition("=")
         if any(text and fnmatchcase(text, glob) for text in texts):

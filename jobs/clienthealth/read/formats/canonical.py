@@ -1,6 +1,7 @@
 """Our own format: one JSON object for each sample of a client, with the Java client's metric names.
 
-A metric is unknown unless its value is finite and ≥ 0; the record's other metrics are still used.
+If the value of a metric is negative, infinite or not a number, this metric is unknown. The record's other metrics are
+still used.
 """
 
 from __future__ import annotations

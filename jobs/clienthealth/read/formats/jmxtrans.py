@@ -1,8 +1,8 @@
 """jmxtrans's KafkaWriter. A record has one MBean attribute, with its full name in the field `keyspace`.
 
-In the name of a consumer's partition metric, dots separate client id, topic and partition. Only the client id may
-contain more dots, because the Java consumer replaces dots in topic names. For `producer-topic-metrics`, the client id
-is assumed to contain no dots.
+In the name of a consumer's partition metric, dots separate client id, topic and partition. Any further dots belong to
+the client id: the topic has no dots, because the Java consumer replaces dots in a topic's name by underscores. For
+`producer-topic-metrics`, the client id is assumed to contain no dots.
 """
 
 from __future__ import annotations

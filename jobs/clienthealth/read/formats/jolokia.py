@@ -1,4 +1,4 @@
-"""Jolokia's response to a read of MBeans, as a script forwards it: an array (bulk read) or an object.
+"""Jolokia's response to a read of MBeans, sent by a script. The response is an object, or an array for a bulk read.
 
 The response names no process, so the record's headers or key must name the process.
 """
@@ -15,7 +15,8 @@ from clienthealth.model.values import epoch, mapping, measurement
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.mbeans import read
 
-#: Matches an MBean's name. If a request has a pattern of names, the keys of the response's `value` are MBeans' names.
+#: Matches an MBean's name. A request may name several MBeans by a pattern. The `value` of the response then maps each
+#: MBean's name to the MBean's attributes.
 MBEAN = re.compile(r"[^=]+:.*=")
 
 

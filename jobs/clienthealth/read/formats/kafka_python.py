@@ -21,7 +21,8 @@ GROUP = re.compile(
 )
 
 QUEUE_TIME = "record-queue-time-"
-#: A queue time above this value is read as milliseconds, because no record waits in the queue for more than an hour.
+#: No record waits in the queue for more than an hour. A queue time above this value is therefore not in seconds, but is
+#: read as milliseconds.
 LONGEST_QUEUE_SECONDS = 3_600
 
 

@@ -77,7 +77,7 @@ class _Meaning(NamedTuple):
 class _Shape:
     """The positions of the data points' times and values in the bytes of a scope.
 
-    `meanings` maps the bytes around these numbers to the numbers' meaning.
+    `meanings` maps the bytes around the times and values to the meaning of these times and values.
     """
 
     def __init__(self, form: str) -> None:

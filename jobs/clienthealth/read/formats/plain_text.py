@@ -1,6 +1,6 @@
 """Printable text in any layout, unless the text begins with `{`. This format is tried last.
 
-Text names no process, so the record's headers or key must name the process.
+This format has no field for the process, so the record's headers or key must name the process.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Telegraf's JSON (`data_format = "json"`). A record has one metric, or a batch of metrics in the field `metrics`.
 
-The URL from which Telegraf reads a JVM's metrics identifies the JVM.
+A JVM is identified by the URL from which Telegraf reads the JVM's metrics.
 """
 
 from __future__ import annotations

@@ -79,7 +79,8 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
 
 _TABLES = table(Path(__file__).with_suffix(".toml"))
 _SOURCES = _TABLES.pop("sources")
-#: Literals must not contain these characters, because literals are searched for in raw JSON, which may escape them.
+#: A literal must not contain these characters, because raw JSON, in which literals are searched for, may escape these
+#: characters.
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
 _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 #: Matches the end of an error's class name in a log line, but not the end of a class name in source code.

@@ -13,8 +13,8 @@ from clienthealth.read.logs.dumps import DUMP_LINE
 #: Length (ms) of the intervals in which events with the same pattern, client, thread and address are merged.
 SAMPLING_MS = 100
 #: Equal lines of thread dumps are merged if they are in the same block (SLOT_BYTES) of a file and have times in the
-#: same interval (LINE_SAMPLING_MS). Blocks are numbered modulo `SLOTS`, so the numbers repeat only after 256 KiB. A
-#: dump of up to 256 KiB therefore keeps nearly all lines.
+#: same interval (LINE_SAMPLING_MS). Blocks are numbered modulo `SLOTS`, so the numbers repeat only after 256 KiB. In
+#: a dump of up to 256 KiB, only lines in the same block can be merged, so the dump keeps nearly all lines.
 SLOT_BYTES, SLOTS, LINE_SAMPLING_MS = 512, 512, 30_000
 
 T = TypeVar("T")
@@ -93,7 +93,10 @@ def newest(items: Sequence[T], most: int, key: Callable[[T], Hashable]) -> list[
 
 
 def _allowed(sizes: Mapping[Hashable, int], most: int) -> int:
-    """Return how many items of each key to keep. `most`: about how many items to keep in all."""
+    """Return how many items of each key to keep, at least one.
+
+    `most`: limit for the items of all keys together; exceeded only if there are more keys than `most`.
+    """
     left = most
     for position, size in enumerate(sorted(sizes.values())):
         each = left // (len(sizes) - position)

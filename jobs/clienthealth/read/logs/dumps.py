@@ -33,7 +33,8 @@ _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
     """Return the first 64 dumps of a log record in the form that failure modes read.
 
-    A dump's time is the record's time, plus the time from the record's first dump to this dump.
+    The first dump gets the record's time. A later dump gets the record's time plus the time between the first dump
+    and the later dump.
     """
     first = line.dumps[0].ts_ms if line.dumps else None
     return [
@@ -65,7 +66,8 @@ def is_line(text: str) -> bool:
 def rejoin(lines: Iterable[LogEvent]) -> list[ThreadDump]:
     """Rejoin dumps that arrived line by line, in any order and from any number of files.
 
-    `lines`: one event DUMP_LINE per line; a repeated line is used once. Dumps without a title line are dropped.
+    `lines`: an event DUMP_LINE for each line of the dumps. A line that arrived twice is used once. Dumps without a title
+    line are dropped.
     """
     files = grouped(lines, lambda line: line.captures.get("file"))
     return [dump for of_file in files.values() for dump in _dumps_of_file(of_file)]
@@ -120,8 +122,8 @@ def polls_for(thread: Thread, client_id: str) -> bool | None:
 def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
     """Yield (client id or None, kind) of each client with threads in a dump.
 
-    If the dump names several producers, and a thread waits inside send(), the pair (None, "producer") is yielded in
-    addition, because the dump does not show which producer the thread has called. A Java consumer is yielded only if a
+    A dump does not show which producer a thread has called. So if the dump names several producers, and a thread waits
+    inside send(), the function also yields the pair (None, "producer"). A Java consumer is yielded only if a
     framework polls it, or if the dump shows no other client.
     """
     named = dict.fromkeys(

@@ -41,7 +41,7 @@ _OF_RDKAFKA = re.compile(r"%\d\|")
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
 _RE = {name: re.compile("".join(pieces)) for name, pieces in table(Path(__file__).with_name("quotations.toml")).items()}
 MAX_BEFORE = 500
-#: Maximum difference (ms) between local times of one moment in two time zones.
+#: Maximum difference (ms) between the clocks of two time zones (UTC-12 and UTC+14).
 FAR_MS = 26 * 3_600_000
 #: Levels of lines that report no trouble, but may quote a text about trouble.
 CALM = ("TRACE", "DEBUG", "INFO")
@@ -63,8 +63,8 @@ def events_and_dumps(
 ) -> tuple[list[LogEvent], list[ThreadDump]]:
     """Return (events, dumps) of a log line with a time. Each matching pattern gives one event.
 
-    `attached`: True for a line of an attached file. Patterns for lines of any program apply only to attached files. A
-    dump's line that was sent alone becomes an event DUMP_LINE.
+    `attached`: True for a line of an attached file. A pattern that may match lines of any program
+    (`Wording.loose`) applies only to attached files. A dump's line that was sent alone becomes an event DUMP_LINE.
     """
     events, reported = [], set()
     body = body_of(line)

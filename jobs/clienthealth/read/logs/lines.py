@@ -48,7 +48,8 @@ _PATTERN = re.compile(
     rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - |[ \t]+|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
     re.ASCII,
 )
-#: Key: the number of a group in _PATTERN. Value: the fields of the group's layout, each with the number of its group.
+#: Maps each group's number in _PATTERN to all fields of the layout that the group is part of. A field is given with the
+#: number of the field's own group.
 _GROUPS: dict[int, dict[str, int]] = {}
 for _, _names in _LAYOUTS:
     _numbers = {_name: _number for _number, _name in enumerate(_names, max(_GROUPS, default=1) + 1)}

@@ -1,7 +1,7 @@
 """Find sentences in which a person reports a failure or a known issue of a Kafka client.
 
-People word reports in more ways than patterns can list. So a classifier learned from examples to find reports. The
-classifier is a multinomial logistic regression over hashed character n-grams. `make reports` trains the classifier, and
+A classifier finds the sentences, because people word reports in more ways than patterns can list. The classifier is a
+multinomial logistic regression over hashed character n-grams. `make reports` trains the classifier with examples, and
 writes reports.toml.
 """
 
@@ -27,8 +27,8 @@ BUCKETS = 1 << 14
 #: A sentence counts as the report of a known issue if the issue has at least this probability. A low limit does little
 #: harm, because a known issue causes no verdict on a client.
 OF_ISSUE = 0.3
-#: Minimum probability that a person's sentence reports a failure. Below this probability, a match in the sentence does
-#: not count if the log pattern may match lines of any program (`Wording.loose`).
+#: Minimum probability that a person's sentence reports a failure. In a sentence with a lower probability, matches of
+#: log patterns for lines of any program (`Wording.loose`) are ignored.
 OF_PATTERN = 0.15
 #: Lengths of the character n-grams, which include the blanks around a word.
 SIZES = range(2, 6)

@@ -106,9 +106,9 @@ ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 def zone_between(written_ms: int, there_ms: int) -> int | None:
     """Return the offset (ms) which, added to a time without a zone, gives UTC; None if unknown.
 
-    `written_ms`: the time, read as UTC. `there_ms`: when the text arrived (epoch ms). The offset is the multiple of
-    half an hour that is closest to `there_ms - written_ms`. If the difference from the multiple exceeds SOON_MS, the
-    offset is unknown, because the text may have arrived late.
+    `written_ms`: the time, read as UTC. `there_ms`: when the text arrived (epoch ms). The offset is
+    `there_ms - written_ms`, rounded to a multiple of half an hour. If rounding changes the value by more than SOON_MS,
+    the text may have arrived late, so the offset is unknown.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS
@@ -306,7 +306,7 @@ class TimeInName(NamedTuple):
 
 
 def time_in_name(file: str, day_ms: int) -> TimeInName | None:
-    """Return the last time in a file's name; None if the name contains no time.
+    """Return the time in a file's name, or the rightmost of several times; None if the name contains no time.
 
     `day_ms`: if the name contains no date, the date of this time (epoch ms) is used.
     """

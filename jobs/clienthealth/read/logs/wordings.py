@@ -1,6 +1,7 @@
 r"""Log events of client libraries, and the log patterns that recognise them.
 
-Log text can be hostile. So every repetition in a pattern is bounded, or cannot match the text that must follow it.
+Hostile log text must not make a pattern slow. So every repetition in a pattern is bounded, or cannot match the text
+that must follow the repetition.
 """
 
 from __future__ import annotations
@@ -98,8 +99,9 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     `away`        True if the event occurs only after max.poll.interval.ms without a poll()
     `unserved`    True if the event shows that the brokers or the group's coordinator do not serve the client
     `otherwise`   True if the event's patterns apply only to text that no other pattern matches
-    `suspects`    the failure modes that the event suggests, each with the cause of the failure ('' if unknown). An
-                  event suggests failures only in attached texts in which no later line matches an event with `relief`
+    `suspects`    the failure modes that the event suggests, each with the cause of the failure ('' if unknown). Only
+                  events in attached texts suggest failures. A later line with an event that has `relief` cancels the
+                  suggestion
     `enough`      the minimum number of lines for a suspicion in `suspects`
     """
 
@@ -190,7 +192,7 @@ class Catalogue:
         return tuple(wording for meaning in self.meanings for wording in meaning.wordings)
 
     def _literals_in(self, text: str) -> Iterator[int]:
-        """Yield the indices in `_by_literal` of the literals that a text contains.
+        """Yield the index in `_by_literal` of each literal that a text contains.
 
         To save time, a literal is searched for only if the text contains the literal's rarest pair of characters.
         """
@@ -208,9 +210,9 @@ class Catalogue:
     ) -> Iterator[tuple[Wording, re.Match[str]]]:
         """Yield (log pattern, match) for each pattern that matches a text and allows `logger`.
 
-        `with_loose` adds patterns for lines of any program. `narrated` (`LogLine.narrated`) adds patterns for a
-        person's sentences, and sentences that the classifier finds. In a goroutine dump, a pattern's match is the
-        goroutine that has waited longest.
+        `with_loose` adds patterns for lines of any program. If `narrated` (`LogLine.narrated`) is not None, patterns
+        for a person's sentences are tried as well, and each sentence that the classifier finds is a match. In a
+        goroutine dump, a pattern's match is the goroutine that has waited longest.
         """
         named = logger if logger and "." in logger else ""
         matched: set[Meaning] = set()
@@ -245,7 +247,10 @@ def _pairs(text: str) -> set[str]:
 
 
 def _finder(pattern: re.Pattern[str]) -> _Find:
-    """Return a function that finds the first match, or, with a group `minutes`, the match with the most minutes."""
+    """Return a function that finds the first match of a pattern.
+
+    If the pattern has a group `minutes`, the function finds the match with the most minutes instead.
+    """
     if "minutes" not in pattern.groupindex:
         return pattern.search
     return lambda text: max(pattern.finditer(text), key=lambda match: int(match["minutes"] or 0), default=None)

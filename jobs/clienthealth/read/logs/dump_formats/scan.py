@@ -167,7 +167,7 @@ class _Scan:
         self._begin(number, dump, Block(name=name, python=shape.python, key=key), fields)
 
     def _nameless(self, number: int, line: str) -> bool:
-        """If a thread's header is missing or only a quoted name, add the thread and return True; else, return False."""
+        """Add a thread with no header, or with only a quoted name. Return True if such a thread begins here."""
         if HOTSPOT not in self.shapes:
             return False
         after = next((below for below in self.lines[number + 1 : number + 4] if below.strip()), "")

@@ -80,7 +80,7 @@ class Block:
     key: str = ""
 
     def add(self, method: str, place: str) -> None:
-        """Add a frame, the caller of the frame that was added last. At most 1,024 frames are kept.
+        """Add a frame. Frames are added from callee to caller, and at most 1,024 frames are kept.
 
         `method`: `package.Class.method`; the prefix of a relocated (shaded) package is removed. `place`: file and line,
         or ''.
