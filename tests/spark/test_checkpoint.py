@@ -203,5 +203,5 @@ def test_a_checkpoint_of_a_release_that_left_no_note_gets_one(spark: SparkSessio
     checkpoint = Checkpoint(spark, str(tmp_path))
     checkpoint.claim(1)
     checkpoint.claim(2)
-    with pytest.raises(StateError, match="the checkpoint has version 2 of the state, this release has version 1"):
+    with pytest.raises(StateError, match="the checkpoint has version 2 of the state, and this release has version 1"):
         checkpoint.claim(1)

@@ -66,8 +66,8 @@ def is_line(text: str) -> bool:
 def rejoin(lines: Iterable[LogEvent]) -> list[ThreadDump]:
     """Rejoin dumps that arrived line by line, in any order and from any number of files.
 
-    `lines`: an event DUMP_LINE for each line of the dumps. A line that arrived twice is used once. Dumps without a title
-    line are dropped.
+    `lines`: an event DUMP_LINE for each line of the dumps. A line that arrived twice is used once. Dumps without a
+    title line are dropped.
     """
     files = grouped(lines, lambda line: line.captures.get("file"))
     return [dump for of_file in files.values() for dump in _dumps_of_file(of_file)]
