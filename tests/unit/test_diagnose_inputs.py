@@ -9,8 +9,10 @@ import json
 import re
 import shutil
 import subprocess
+import tarfile
 import zipfile
 from collections.abc import Callable
+from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
@@ -123,6 +125,38 @@ def test_folders_that_sort_files_are_of_one_process(tmp_path: Path) -> None:
     assert statuses(folder)[0] == plain
 
 
+def test_folders_of_pods_in_a_folder_that_sorts_files_are_processes(tmp_path: Path) -> None:
+    dump = min(unpacked(DEADLOCK, tmp_path).glob("jstack-*"))
+    for pod in ("billing-a1", "billing-b2"):
+        (tmp_path / "case" / "logs" / pod).mkdir(parents=True)
+        shutil.copy(dump, tmp_path / "case" / "logs" / pod)
+    found = examine([tmp_path / "case"], Settings())
+    assert {client.instance for client, _ in found.clients} == {"billing-a1", "billing-b2"}
+    assert {given.name for given in found.inputs} == {f"case/logs/billing-{pod}/{dump.name}" for pod in ("a1", "b2")}
+
+
+def test_attachments_with_equal_names_are_all_read(tmp_path: Path) -> None:
+    message = EmailMessage()
+    message.set_content("The logs of both hosts.")
+    for text in (LOG, "2026-11-20 10:12:00,000 INFO  [http-1] shop.Orders - order accepted\n"):
+        message.add_attachment(text.encode(), maintype="text", subtype="plain", filename="app.log")
+    (tmp_path / "ticket.eml").write_bytes(message.as_bytes())
+    by_client, inputs = statuses(tmp_path / "ticket.eml")
+    assert {"ticket.eml/app.log", "ticket.eml/_app.log"} <= inputs.keys()
+    assert worst(by_client, METADATA) == "confirmed"
+
+
+def test_a_member_below_a_file_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "case.tar", "w") as archive:
+        for name in ("app", "app/app.log", "日" * 90 + ".log"):
+            member = tarfile.TarInfo(name)
+            member.size = len(LOG.encode())
+            archive.addfile(member, io.BytesIO(LOG.encode()))
+    _, inputs = statuses(tmp_path / "case.tar")
+    assert [given.name for given in inputs.values() if given.unread] == ["case.tar/app/app.log"]
+    assert len(inputs) == 3
+
+
 def test_files_that_are_given_together_are_of_one_process(tmp_path: Path) -> None:
     folder = unpacked(DEADLOCK, tmp_path)
     assert statuses(*sorted(folder.iterdir()))[0] == statuses(folder)[0]
@@ -188,6 +222,25 @@ def test_json_lines_among_text_are_read_one_by_one(tmp_path: Path) -> None:
     by_mode, inputs = statuses(file)
     assert worst(by_mode, METADATA) == "confirmed"
     assert not inputs["app.log"].unread
+
+
+def test_a_stack_below_a_repeated_line_is_not_of_the_line_before(tmp_path: Path) -> None:
+    warning = (
+        "WARN  [kafka-producer-network-thread | orders] o.a.k.c.NetworkClient - [Producer clientId=orders] Error while"
+    )
+    failed = (
+        "2026-11-20 10:02:10 ERROR [scheduling-1] shop.Outbox - send failed\n"
+        "org.apache.kafka.common.errors.TimeoutException: Topic ordres not present in metadata after 300 ms.\n"
+    )
+    text = "2026-11-20 10:00:00 INFO [main] o.a.k.c.producer.KafkaProducer - [Producer clientId=orders] Instantiated.\n"
+    for number in range(3):
+        text += (
+            f"2026-11-20 10:02:10 {warning} fetching metadata with correlation id {number} : {{ordres=UNKNOWN_TOPIC}}\n"
+        )
+        text += failed
+    (tmp_path / "app.log").write_text(text)
+    (verdicts,) = (by_mode for by_mode in statuses(tmp_path / "app.log")[0].values() if METADATA in by_mode)
+    assert (verdicts[METADATA], verdicts.get(CALLBACK)) == ("suspected", "unknown")
 
 
 def test_a_dump_within_a_log(tmp_path: Path) -> None:

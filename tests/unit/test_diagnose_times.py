@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -174,3 +175,16 @@ def test_a_date_without_a_year_is_not_in_the_future() -> None:
         stamp = Times.all().stamp(written.strftime("%b %d 12:00:00 host app: x").encode())
         assert stamp is not None and stamp.ts_ms is not None
         assert datetime.fromtimestamp(stamp.ts_ms / 1000, UTC).year == written.year - ago
+
+
+@pytest.mark.parametrize(
+    ("lines", "days"),
+    [
+        (("Mar  5", "Mar  7", "Mar 10", "Jun 30"), ("2026-03-05", "2026-03-07", "2026-03-10", "2026-06-30")),
+        (("Dec 30", "Jan  2", "Jan  1"), ("2025-12-30", "2026-01-02", "2026-01-01")),
+    ],
+)
+def test_a_pause_of_days_keeps_the_year(lines: Sequence[str], days: Sequence[str]) -> None:
+    times = Times.learned([b"Mar  5 10:00:00 host app[1]: x"], 1_783_000_000_000)  # 2026-07-02
+    read = [times.stamp(f"{day} 10:00:00 host app[1]: x".encode()) for day in lines]
+    assert [f"{datetime.fromtimestamp((one.ts_ms or 0) / 1000, UTC):%F}" for one in read if one] == [*days]

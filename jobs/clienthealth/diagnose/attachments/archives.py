@@ -218,13 +218,20 @@ def _member(
 ) -> Generator[tuple[str, str, bool], None, int]:
     """Write a member and return its size (bytes); return 0 if the member is left out."""
     path = folder / safe(name)
+    while path.exists():
+        path = path.with_name(f"_{path.name}")
     size = 0
     head = content.read(CHUNK)
     if what := no_evidence(Path(name).name, head):
         yield name, what, False
         return 0
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as out:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        out = path.open("wb")
+    except OSError as error:
+        yield name, f"cannot be unpacked ({error.strerror})", True
+        return 0
+    with out:
         for chunk in chain((head,), iter(partial(content.read, CHUNK), b"")):
             size += len(chunk)
             if size > left:
@@ -237,5 +244,5 @@ def _member(
 
 def safe(name: str) -> Path:
     """Return a member's name as a path that cannot leave the folder."""
-    parts = [_UNSAFE.sub("_", part)[:200] for part in name.replace("\\", "/").split("/")]
-    return Path(*([part for part in parts if part not in ("", ".", "..")] or ["unnamed"]))
+    parts = [_UNSAFE.sub("_", part).encode()[:200] for part in name.replace("\\", "/").split("/")]
+    return Path(*([part.decode(errors="ignore") for part in parts if part not in (b"", b".", b"..")] or ["unnamed"]))

@@ -202,6 +202,8 @@ class Splitter:
             hit, next_hit = next_hit, bisect_left(hits, at, next_hit)
             relevant = next_hit > hit
             if relevant and self._is_left_out(line):
+                if self._open:
+                    yield from self._closed(self.prefixes.parted(line).key)
                 number += 1
                 continue
             stripped, key, time, part = self.prefixes.parted(line)

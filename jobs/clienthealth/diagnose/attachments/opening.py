@@ -242,24 +242,25 @@ class Opener(ExitStack):
                 yield from self._files(files, _Parent(folder.name or "files", folder.name or "files", given=True))
 
     def _folder(self, folder: Path, parent: _Parent) -> Iterator[Stream]:
-        try:
-            paths = sorted(folder.iterdir())
-        except OSError as error:
-            self._input("", parent, "a folder", f"cannot be opened ({error.strerror})")
-            return
-        links = [path for path in paths if path.is_symlink()]
-        followed = [path for path in links if path.is_file() and folder not in path.resolve().parents]
-        for path in (path for path in links if path not in followed):
-            self._input(path.name, parent, "a link")
-        files = [path for path in paths if path.is_file() and not path.is_symlink()] + followed
-        for inner in (path for path in paths if path.is_dir() and not path.is_symlink()):
-            if inner.name.startswith((".", "__MACOSX")) or parent.depth > 20:
+        files: list[Path] = []
+        processes: list[Path] = []
+        sorted_by = [folder]
+        for place in sorted_by:
+            try:
+                paths = sorted(place.iterdir())
+            except OSError as error:
+                self._input(_below(place, folder), parent, "a folder", f"cannot be opened ({error.strerror})")
                 continue
-            if _SORTING.fullmatch(inner.name):
-                files += sorted(path for path in inner.rglob("*") if path.is_file() and not path.is_symlink())
-            else:
-                shown = f"{parent.shown}{inner.name}/"
-                yield from self._folder(inner, _Parent(inner.name, inner.name, shown, parent.depth + 1))
+            for path in paths:
+                if path.is_symlink() and not (path.is_file() and folder not in path.resolve().parents):
+                    self._input(_below(path, folder), parent, "a link")
+                elif path.is_file():
+                    files.append(path)
+                elif path.is_dir() and not path.name.startswith((".", "__MACOSX")) and parent.depth <= 20:
+                    (sorted_by if _SORTING.fullmatch(path.name) else processes).append(path)
+        for inner in processes:
+            shown = f"{parent.shown}{_below(inner, folder)}/"
+            yield from self._folder(inner, _Parent(inner.name, inner.name, shown, parent.depth + 1))
         yield from self._files(files, parent, folder)
 
     def _files(self, files: Sequence[Path], parent: _Parent, folder: Path | None = None) -> Iterator[Stream]:
@@ -365,6 +366,10 @@ class _Joined:
         while len(data) < size and (more := self._rest.read(size - len(data))):
             data += more
         return data
+
+
+def _below(path: Path, folder: Path) -> str:
+    return "" if path == folder else str(path.relative_to(folder))
 
 
 def _head(read: Read) -> bytes:
