@@ -35,6 +35,7 @@ NUMBERS = (
     ("delivery-swallowed-3.9", DELIVERY_STALLED, "records_expired", 605, 605),
     # The log shows five expulsions from the group.
     ("consumer-rejoins-3.9", CONSUMER_STALLED, "times_expired", 5, 5),
+    ("consumer-stalled-3.9", CONSUMER_STALLED, "times_expired", 1, 1),
     ("evidence/2_deadlock_client39", DEADLOCK, "waiting_threads", 2, 2),
 )
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from clienthealth.diagnose.diagnosis import pack
-from clienthealth.measure.packed import Chunk, LogEntry, client_of, decode, encode
+from clienthealth.measure.packed import Chunk, Clock, LogEntry, client_of, decode, encode
 from clienthealth.measure.packer import Packer
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
@@ -157,7 +157,8 @@ class Stepped:
         """
         chunks, now_ms = [self.chunk(inputs)], START + int(1000 * second)
         if others is not None:
-            chunks.append(Chunk(clocks=[(START + int(1000 * others), 1)]))
+            there_ms = START + int(1000 * others)
+            chunks.append(Chunk(clocks=[Clock(there_ms, 1, there_ms - 15_000)]))
         if self.saved:
             packed = list(map(encode, chunks))
             advanced, self.faults = advance(0, packed, self._kept, self.settings, self._opened, now_ms)

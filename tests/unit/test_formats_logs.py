@@ -361,6 +361,15 @@ def test_a_dump_that_arrives_whole_hours_later_is_of_another_zone(written: str, 
     assert (moment.hour, moment.minute) == (taken, int(written[3:5]))
 
 
+@pytest.mark.parametrize("form", ["%s INFO [main] a.B - x", '{"timestamp": "%s", "message": "x"}'])
+@pytest.mark.parametrize(
+    ("written", "utc"), [("22:59:57", "21:59:57"), ("22:04:00", "22:04:00"), ("19:00:03", "19:00:03")]
+)
+def test_a_line_from_the_future_is_of_another_zone(form: str, written: str, utc: str) -> None:
+    [line] = decode(raw("x", (form % f"2026-11-20 {written}").encode(), headers={"service": "s"})).lines
+    assert f"{datetime.fromtimestamp((line.ts_ms or 0) / 1000, UTC):%X}" == utc
+
+
 def test_key_and_headers_identify_the_client_if_the_line_does_not() -> None:
     records = [
         raw("key", b"x", key=b"shop|web-7:1|p"),

@@ -155,6 +155,17 @@ def test_replicas_on_librdkafka_are_distinguished(headers: dict[str, str], key: 
     assert (snapshot.client.instance, snapshot.client.client_id) == (instance, "ledger")
 
 
+def test_a_partition_that_a_librdkafka_consumer_lost_has_no_lag() -> None:
+    (record,) = sample("librdkafka_stats_consumer.json")
+    stats = json.loads(record.value or b"")
+    (topic,) = stats["topics"].values()
+    topic["partitions"]["1"] = topic["partitions"]["0"] | {"partition": 1, "desired": False, "consumer_lag": 10**9}
+    (snapshot,) = decoded(Raw(record.topic, json.dumps(stats).encode())).snapshots
+    kept, lost = (one.metrics for one in snapshot.topics)
+    assert ("records-lag" in lost, lost["records-consumed-total"]) == (False, kept["records-consumed-total"])
+    assert snapshot.metrics["records-lag-max"] == kept["records-lag"]
+
+
 @pytest.mark.parametrize(
     ("key", "parts"),
     [

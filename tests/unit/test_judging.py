@@ -18,7 +18,9 @@ from clienthealth.model.verdicts import Evidence, Verdict
 from clienthealth.modes import FEW, modes
 from clienthealth.monitor.adjust import ALL_SILENT
 from clienthealth.monitor.window_verdicts import evidence_of, judge_windows, merged, verdict
-from tests.scenarios._making import line, mine, window
+from tests.scenarios._making import line, mine, rising, still, window
+from tests.scenarios.consumer_stalled import polling
+from tests.scenarios.delivery_stalled import sending
 from tests.support.stepped import START, Stepped, snapshot
 
 MODE = "producer-callback-deadlock"
@@ -132,3 +134,37 @@ def test_a_partition_that_a_python_client_names_is_named_as_kafkas_tools_name_it
     )
     stalled = verdict(modes()["delivery-stalled"], window(logs=[mine(expired)]))
     assert (stalled.detail["topic"], stalled.detail["partition"]) == ("a-b", "a-b-2")
+
+
+@pytest.mark.parametrize(("rate", "status"), [(20, "ok"), (0, "suspected")])
+def test_what_an_earlier_process_of_its_name_delivered_does_not_count(rate: int, status: str) -> None:
+    """The first process has delivered 5,000 records at 0 s; the second one has delivered 100 records at 10 s."""
+    readings = sending(lambda s: 100 + rate * (s - 10) if s else 5000, still(65_536), requests_in_flight=still(3))
+    assert verdict(modes()["delivery-stalled"], window(readings=readings)).status == status
+
+
+@pytest.mark.parametrize(("limit_ms", "status"), [("300000", "ok"), ("30000", "suspected")])
+def test_a_consumer_that_polls_in_time_joins_because_of_other_members(limit_ms: str, status: str) -> None:
+    """Up to 27 s pass between polls. The consumer joins its group every 25 s, and its lag grows."""
+    joins = {"time_between_poll_max": still(27_000), "rebalance_total": lambda s: 1 + s // 25}
+    readings = polling(lambda s: s % 3, rising(1), rising(20), **joins)
+    joining = window("consumer", readings, config={"max.poll.interval.ms": limit_ms})
+    assert verdict(modes()["consumer-stalled"], joining).status == status
+
+
+@pytest.mark.parametrize(
+    ("member", "changes"),
+    [
+        pytest.param({}, [], id="assign()"),
+        pytest.param({"rebalance-total": 1.0}, ["opened"], id="subscribe()"),
+        pytest.param({"last-heartbeat-seconds-ago": 1.0}, ["opened"], id="first rebalance"),
+    ],
+)
+def test_max_poll_interval_limits_only_members_of_a_group(member: dict[str, float], changes: list[str]) -> None:
+    monitor = Stepped()
+    for second in range(0, 350, 10):
+        counted = {"records-consumed-total": 50.0, "assigned-partitions": 2.0, "rebalance-total": 0.0, **member}
+        sample = snapshot(second, {"last-poll-seconds-ago": second, **counted}, "c", "consumer")
+        sample.config = {"max.poll.interval.ms": "300000"}
+        monitor.batch([sample], second)
+    assert [change.change for published in monitor.published for change in published.changes] == changes

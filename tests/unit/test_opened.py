@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clienthealth.measure.packed import Chunk, encode
+from clienthealth.measure.packed import Chunk, Clock, encode
 from clienthealth.model.clients import Client
 from clienthealth.model.verdicts import Verdict
 from clienthealth.monitor.incidents import OpenIncident
@@ -74,7 +74,7 @@ def test_a_bucket_without_a_state_takes_over_its_own_and_keeps_them_at_once() ->
     packed = by_bucket(INCIDENTS, BUCKETS)
     bucket, state = sorted(packed)[0], Kept()
     now_ms = int(time.time() * 1000)
-    task = compressed(encode(Chunk(clocks=[(now_ms, 0)])))
+    task = compressed(encode(Chunk(clocks=[Clock(now_ms, 0, now_ms)])))
     rows = stepping._judged(bucket, [task], state, Settings(), packed)  # type: ignore[arg-type]
     (summary,) = (summary_of(value or b"") for kind, _, value, _ in rows if kind == SUMMARY)
     assert summary.bucket == bucket

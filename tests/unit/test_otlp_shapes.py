@@ -181,3 +181,17 @@ def test_what_is_remembered_is_bounded(shapes: Shapes, monkeypatch: pytest.Monke
     for n in range(500):
         decoded(one({"as_double": 7.0}, name=f"org.apache.kafka.producer.n{n}"))
     assert sum(len(shape.meanings) for of in shapes._of_size.values() for shape in of.values()) < 10_000 / 50
+
+
+def test_each_report_of_a_resource_is_a_sample() -> None:
+    """The Collector puts several reports of an agent into one message."""
+    data = MetricsData()
+    for second, free in ((0, 32.0), (10, 16.0), (20, 0.0)):
+        resource = data.resource_metrics.add()
+        resource.resource.attributes.add(key="client_id").value.string_value = "c"
+        metric = resource.scope_metrics.add().metrics.add(name="kafka.producer.buffer_available_bytes")
+        metric.gauge.data_points.add(time_unix_nano=AT_NS + second * 10**9, as_double=free)
+    snapshots = decoded(data.SerializeToString()).snapshots
+    assert [(snapshot.ts_ms, snapshot.metrics["buffer-available-bytes"]) for snapshot in snapshots] == [
+        (1795200030000, 32.0), (1795200040000, 16.0), (1795200050000, 0.0),
+    ]  # fmt: skip

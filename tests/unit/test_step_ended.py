@@ -51,6 +51,16 @@ def test_an_hour_that_is_sent_again_opens_no_incident_of_gone_clients() -> None:
     assert sum(published.late for published in monitor.published) == len(stuck)
 
 
+def test_data_that_is_sent_again_with_new_data_counts_once() -> None:
+    monitor = Stepped()
+    for end in range(10, 1400, 10):
+        begin = 300 if end == 900 else end - 10
+        mine = [] if 600 < end < 900 else [producer(s, "h:1") for s in range(begin, end, 10)]
+        monitor.batch([snapshot(end - 10, {"select-total": end}, "other", instance="o:1", host="o"), *mine], end)
+    minutes = [row["minute"] for row in monitor.minutes if row["client_id"] == "p"]
+    assert len(minutes) == len({*minutes}) > 10
+
+
 def test_an_end_is_reported_once_though_its_data_comes_again_an_hour_later() -> None:
     readings = [producer(s, "h:1") for s in range(0, 200, 10)]
     end = [logged(200, "producer-closing", "p", timeout="5000"), logged(205, "producer-force-close", "p")]

@@ -97,6 +97,15 @@ def test_the_forced_close_of_a_process_is_not_its_successors(instance: str | Non
     assert verdict(monitor, "shop|h:1|p")["status"] == "confirmed"
 
 
+def test_what_a_log_line_proves_lost_stays_lost_when_a_new_process_takes_the_name() -> None:
+    monitor = Stepped()
+    inputs = [reading(s, "h:1", 4e6) for s in range(0, 60, 10)] + forced_close(55, "h:1")
+    run(monitor, inputs, 240)
+    assert [change.change for change in changes(monitor)] == ["opened"]
+    monitor.batch([reading(s, "h:1") for s in range(240, 280, 10)], 290)
+    assert [change.change for change in changes(monitor)] == ["opened", "closed"]
+
+
 def test_an_agent_that_fails_alone_proves_nothing_whatever_waits_in_the_buffer() -> None:
     monitor = Stepped()
     inputs = [logged(0, "producer-config", "p"), *(reading(s, "h:1", 8e6) for s in range(0, 100, 10))]

@@ -80,6 +80,15 @@ def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
     assert 1200 < at(last) <= 1380
 
 
+@pytest.mark.parametrize("every", [10, 15, 30])
+def test_a_recovery_closes_an_incident_however_often_the_client_reports(every: int) -> None:
+    monitor = Stepped()
+    monitor.batches([snapshot(s, producer(s, 600, 720), every=every) for s in range(0, 1200, every)], 10)
+    *_, last = changes(monitor, DEADLOCK)
+    assert last.change == "closed"
+    assert 0 < at(last) - 720 <= 240
+
+
 def storm(second: int) -> list[Any]:
     """Return the log lines of one second: at most twenty."""
     return [logged(second + n / 200, LOOKUP, thread="worker", address="kafka-1:9092") for n in range(20)]

@@ -7,22 +7,23 @@ from typing import Any
 
 import pytest
 
+from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.monitor.incidents import Transition
-from tests.support.stepped import Stepped, logged, snapshot
+from tests.support.stepped import START, Stepped, logged, snapshot
 
 NOT_CLOSED, DEADLOCK = "producer-not-closed", "producer-callback-deadlock"
 BUFFER = 33_554_432.0
 CLIENTS = [f"p{number}" for number in range(20)]
 
 
-def reading(second: float, client_id: str, every: float = 10, stuck: bool = False) -> Any:
+def reading(second: float, client_id: str, every: float = 10, stuck: bool = False, used: float = 20_000) -> Any:
     moved = 0.0 if stuck else second
     metrics = {
         "record-send-total": 100.0 * moved,
         "record-error-total": 0.0,
         "select-total": 1000.0 + 50 * moved,
         "buffer-total-bytes": BUFFER,
-        "buffer-available-bytes": max(0.0, BUFFER * (1 - second / 100)) if stuck else BUFFER - 20_000,
+        "buffer-available-bytes": max(0.0, BUFFER * (1 - second / 100)) if stuck else BUFFER - used,
         "waiting-threads": 2.0 if stuck and second > 100 else 0.0,
     }
     return snapshot(second, metrics, client_id, instance=f"{client_id}:1", host=client_id, every=every)
@@ -127,3 +128,32 @@ def test_a_failure_that_is_over_when_they_report_again_is_closed() -> None:
     monitor.batch(well, 4200)
     deadlock_changes = [c.change for c in changes(monitor) if c.verdict.mode == DEADLOCK]
     assert (deadlock_changes[0], deadlock_changes[-1]) == ("opened", "closed")
+
+
+def test_no_client_is_accused_if_only_groups_and_logs_go_on_arriving() -> None:
+    monitor = Stepped()
+    by_groups = Identity("kafka-groups", "", "default", "billing", "group", "broker", "classic")
+    for second in range(0, 1000, 10):
+        offsets = {"committed-offset": 100.0 * second, "end-offset": 100.0 * second}
+        partitions = [TopicMetrics("orders", 0, None, None, offsets)]
+        group = Snapshot(START + 1000 * second, by_groups, {"members": 1.0}, partitions, {}, 10_000)
+        of_others = logged(second, "producer-started", f"job-{second}", service="batch")
+        arrived = [] if 600 <= second < 800 else [reading(second, c) for c in CLIENTS]
+        monitor.batch([*arrived, group, of_others], second + 1)
+        if second == 790:
+            assert monitor.records["shop|p0:1|p0"]["departed"]
+    assert not monitor.records["shop|p0:1|p0"].get("departed")
+    assert not changes(monitor)
+
+
+@pytest.mark.parametrize(("every", "trigger"), [(120, 10), (10, 120)])
+def test_a_jump_of_the_watermark_between_samples_is_no_outage(every: int, trigger: int) -> None:
+    monitor, end = Stepped(), 10 * every
+    for second in range(trigger, 60 * every, trigger):
+        times = [time for time in range(second - trigger, second) if time % every == 0]
+        alive = [(time, c) for time in times for c in CLIENTS if c != "p0"]
+        full = [reading(time, "p0", every, used=BUFFER / 2) for time in times if time < end]
+        monitor.batch([*full, *(reading(time, c, every) for time, c in alive)], second + 1)
+    (opened, *_) = changes(monitor)
+    assert (opened.client.client_id, opened.verdict.mode, opened.change) == ("p0", NOT_CLOSED, "opened")
+    assert "p0:1" not in {client.instance for client in monitor.state.all_clients}

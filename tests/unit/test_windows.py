@@ -69,6 +69,29 @@ def test_delta_totals_are_added_up() -> None:
     ]  # fmt: skip
 
 
+def test_deltas_of_topics_are_added_up_by_client_topic_and_partition() -> None:
+    def reported(second: int, client_id: str, delta: bool, *values: tuple[str, int, float]) -> Snapshot:
+        metrics = [{"records-consumed-total": value, "records-lag": 3.0} for _, _, value in values]
+        topics = [TopicMetrics(t, p, metrics=m) for (t, p, _), m in zip(values, metrics, strict=True)]
+        return snapshot(second, {}, client_id, "consumer", topics=topics, delta=delta)
+
+    by_start = windows(
+        [
+            reported(0, "c", True, ("a", 0, 1), ("a", 1, 20), ("b", 0, 300)),
+            reported(0, "d", True, ("a", 0, 5000)),
+            reported(0, "e", False, ("a", 0, 70)),
+            reported(10, "c", True, ("a", 0, 2), ("b", 0, 400)),
+            reported(10, "d", True, ("a", 0, 6000)),
+            reported(10, "e", False, ("a", 0, 90)),
+        ]
+    )
+    assert {
+        of: [[one.metrics["records-consumed-total"] for one in made.topics] for made in by_start[of, 0].readings]
+        for of in ("c", "d", "e")
+    } == {"c": [[1, 20, 300], [3, 700]], "d": [[5000], [11_000]], "e": [[70], [90]]}
+    assert {one.metrics["records-lag"] for made in by_start["c", 0].readings for one in made.topics} == {3}
+
+
 def test_an_event_that_names_no_client_goes_to_all_clients_of_its_kind() -> None:
     by_start = windows(
         [

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -147,6 +147,19 @@ class GroupReading(msgspec.Struct, array_like=True):
     source: Source | None = None
 
 
+class Clock(NamedTuple):
+    """The times (epoch ms) of a task's data.
+
+    `time_ms`   the time up to which the task has read its topics
+    `clients`   number of clients in the data; 0 if the data has only consumer groups and log lines
+    `begin_ms`  the time from which the data shows whether clients report
+    """
+
+    time_ms: int
+    clients: int
+    begin_ms: int
+
+
 class Chunk(msgspec.Struct, array_like=True):
     """The data that one task decoded for one bucket (set of processes).
 
@@ -165,7 +178,7 @@ class Chunk(msgspec.Struct, array_like=True):
     parts: bytes = b""
     log_entries: list[LogEntry] = []
     groups: list[GroupReading] = []
-    clocks: list[tuple[int, int]] = []
+    clocks: list[Clock] = []
     left_out: int = 0
 
     @property

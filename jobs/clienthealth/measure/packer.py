@@ -18,6 +18,7 @@ from clienthealth.measure.columns import Ints, begins
 from clienthealth.measure.packed import (
     METRICS_MAX,
     Chunk,
+    Clock,
     GroupPartition,
     GroupReading,
     LogEntry,
@@ -99,8 +100,8 @@ class Slot:
 class Packer:
     """Collects decoded data in one chunk per bucket.
 
-    `log_times`: time of the newest log line or dump (epoch ms), by (service, host). `clock`: (watermark in epoch ms,
-    number of clients that determine the watermark); None until `chunks` was called with data.
+    `log_times`: time of the newest log line or dump (epoch ms), by (service, host). `clock`: the times of
+    all data so far; None until `chunks` was called with data.
     """
 
     def __init__(self, buckets: int, max_events: int = 1_000_000) -> None:
@@ -111,7 +112,7 @@ class Packer:
         self._slots: dict[Client, Slot] = {}
         self._samples: dict[Hashable, LogEntry] = {}
         self.log_times: dict[tuple[str, str], int] = {}
-        self.clock: tuple[int, int] | None = None
+        self.clock: Clock | None = None
 
     def slot(self, client: Client) -> Slot:
         """Return the `Slot` of a client; create a slot if the client has none."""
@@ -233,12 +234,17 @@ class Packer:
             np.maximum.at(newest, clients, np.where((off <= SKEW_MS) & (-off <= SKEW_MS + spans), ts, clock))
             for chunk, last_seen in zip(whole, np.split(newest, ends[:-1]), strict=True):
                 chunk.last_seen = last_seen.tolist()
-            self.clock = (int(clock[order[-1]]), int(ends[-1]))
-        elif times_of_groups := [group.ts_ms for chunk in whole for group in chunk.groups]:
-            self.clock = (sorted(times_of_groups)[len(times_of_groups) // 2], 0)
-        elif self.log_times:
-            newest_lines = sorted(self.log_times.values())
-            self.clock = (newest_lines[len(newest_lines) // 2], 0)
+            # Data covers the time from one and a half reporting intervals before the first block.
+            interval = np.concatenate([table.interval for table in tables])
+            first = order[0]
+            begun = int(clock[first] - spans[first] - 1.5 * np.median(interval))
+            begun = min(begun, self.clock.begin_ms) if self.clock else begun
+            self.clock = Clock(int(clock[order[-1]]), int(ends[-1]), begun)
+        elif self.clock is None or not self.clock.clients:
+            of_groups = [group.ts_ms for chunk in whole for group in chunk.groups]
+            if times := sorted(of_groups or self.log_times.values()):
+                middle = times[len(times) // 2]
+                self.clock = Clock(middle, 0, middle)
 
 
 _part = struct.Struct(f"={Parts.head()}q{len(TOPIC_METRICS)}d").pack

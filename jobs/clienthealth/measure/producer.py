@@ -191,6 +191,17 @@ def delivered(w: Windows) -> Column:
 
 
 @per_rows
+def _process_begins(w: Windows) -> Ints:
+    """Return, for each sample, the last row up to it with a smaller counter of records than the row before; else 0.
+
+    Such a row is the first sample of a new process with the name of an earlier one.
+    """
+    fell = (_change(w.col("record-send-total")) < 0) | (_change(w.col("record-ack-total")) < 0)
+    begins: Ints = np.maximum.accumulate(np.where(fell, np.arange(len(fell)), 0))
+    return begins
+
+
+@per_rows
 def waiting(w: Windows) -> Bools:
     """Return one flag per sample: True if the producer certainly has undelivered records."""
     used = w.col("buffer-total-bytes") - w.col("buffer-available-bytes")
@@ -222,13 +233,15 @@ def failed_since(w: Windows, since: Ints) -> Bools:
 def stalls(w: Windows) -> Stalls:
     """Return, for each window, the row of the latest delivery, and the seconds that records have waited since then.
 
-    The seconds are 0 if the window has fewer than MIN_READINGS samples from the latest delivery on, or if a sample
-    after the latest delivery shows no waiting record. If the client has no counter of deliveries (kafka-python, Java
-    before 1.0), a broker's answer counts as a delivery. Then records also count as waiting if the error rate rose from
-    0 after this answer.
+    Samples of an earlier process with the same name do not count. The seconds are 0 if the window has fewer than
+    MIN_READINGS samples from the latest delivery on, or if a sample after the latest delivery shows no waiting record.
+    If the client has no counter of deliveries (kafka-python, Java before 1.0), a broker's answer counts as a delivery.
+    Then records also count as waiting if the error rate rose from 0 after this answer.
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))
+    w = w.at(np.arange(len(w)))
+    w.lo = np.where(w.hi > w.lo, np.maximum(w.lo, _process_begins(w)[w.hi - 1]), w.lo)
     counts, progress = w.reported(delivered(w)), delivered(w).values[w.rows]
     if not counts.all():
         answered = np.where(w.reported("request-latency-avg")[w.window_of_row], answers(w).values[w.rows], np.nan)

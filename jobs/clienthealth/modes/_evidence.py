@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from clienthealth.model.values import EARLIEST_MS
 from clienthealth.model.values import option as option_of
 from clienthealth.model.verdicts import Count, Evidence, EvidenceKind, Proof, Verdict
 from clienthealth.model.wording import listing, quoted
+from clienthealth.modes.advisories import Number, libraries
 from clienthealth.read.logs.fields import JVM_FRAMES
 from clienthealth.read.logs.wordings import Meaning
 
@@ -318,7 +318,12 @@ def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
     line of the event counts once, except that a line at most 1 s after a counted line does not count.
     """
     undated = len({event.ts_ms for event in window.logs}) == 1
-    return [(e.ts_ms, e.repeats if undated else 1) for e in (events if undated else moments)(window, meaning)]
+    if not undated:
+        return [(e.ts_ms, 1) for e in moments(window, meaning)]
+    lines: dict[str, list[tuple[int, int]]] = {}
+    for e in events(window, meaning):
+        lines.setdefault(e.signature, []).append((e.ts_ms, e.repeats))
+    return max(lines.values(), key=lambda one: sum(n for _, n in one), default=[])
 
 
 def captured(event: LogEvent, name: str) -> float:
@@ -344,7 +349,10 @@ def innermost(thread: Thread) -> str:
     return ".".join(next(own, thread.frames[0] if thread.frames else "").split(".")[-2:])
 
 
-def version(window: ClientWindow) -> tuple[int, ...] | None:
-    """Return the client library's version as numbers, such as (3, 9, 1); None if unknown."""
-    numbers = re.match(r"\d+(?:\.\d+)*", window.client.version or "")
-    return tuple(map(int, numbers[0].split("."))) if numbers else None
+def version(window: ClientWindow) -> Number | None:
+    """Return the Kafka release of a Java client as numbers, such as (3, 9, 1); None if unknown.
+
+    An unknown patch number is 0: a vendor's build (3.9.1.redhat-1, 7.9.1-ccs) counts as Kafka 3.9.0.
+    """
+    number = libraries()["java"].number(window.client.version or "")
+    return number and tuple(0.0 if part == math.inf else part for part in number)

@@ -12,7 +12,7 @@ import numpy as np
 
 from clienthealth.measure.client_window import LEAD_MS, ClientWindow
 from clienthealth.measure.columns import Bools, Floats, Ints
-from clienthealth.measure.packed import LogEntry, Readings
+from clienthealth.measure.packed import LogEntry, Parts, Readings
 from clienthealth.measure.view import POSITION, About, Rows, Windows
 from clienthealth.model.clients import Client, Kind
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
@@ -51,10 +51,19 @@ class Bucket:
     def grid(self) -> Grid:
         return grid_of(self.state, self.settings.monitor)
 
-    @cached_property
+    @property
     def readings(self) -> Readings:
         """The bucket's samples, with deltas of counters added up to totals."""
-        return totals_added_up(self.state.readings, self.state.all_clients)
+        return self._totals[0]
+
+    @property
+    def parts(self) -> Parts:
+        """The samples' values per topic, with deltas of counters added up to totals."""
+        return self._totals[1]
+
+    @cached_property
+    def _totals(self) -> tuple[Readings, Parts]:
+        return totals_added_up(self.state.readings, self.state.parts, self.state.all_clients)
 
     @cached_property
     def newest_ms(self) -> int:
@@ -93,7 +102,7 @@ class Bucket:
         """
         state, readings = self.state, self.readings
         begin, end = (int(lo.min()), int(hi.max())) if len(lo) else (0, 0)
-        parts = state.parts.at(slice(self.part_begin[begin], self.part_begin[end]))
+        parts = self.parts.at(slice(self.part_begin[begin], self.part_begin[end]))
 
         def about(window: int) -> About:
             number = int(client[window])
@@ -190,7 +199,7 @@ class Bucket:
 
     def reading(self, row: int) -> Reading:
         if (reading := self._readings.get(row)) is None:
-            state, readings, parts = self.state, self.readings, self.state.parts
+            state, readings, parts = self.state, self.readings, self.parts
             values = readings.values[row].tolist()
             names = CLIENT_METRICS[state.all_clients[int(readings.client[row])].kind or ""]
             metrics = {name: v for name, v in zip(names, values, strict=False) if v == v}

@@ -393,14 +393,15 @@ class _Judgement:
             return self.collected[-1][1][-1][1]
         for incident in [*self.incidents.of_client(client.key).values()]:
             if self.modes[incident.verdict.mode].absence and seen > incident.seen_ms:
-                self.changes.append(self.incidents.close(incident, "withdrawn", seen))
+                logged = any(fact.kind == "log" for fact in incident.verdict.evidence)
+                self.changes.append(self.incidents.close(incident, "closed" if logged else "withdrawn", seen))
         verdicts: list[Verdict] = []
         first = min(1, len(judged) - 1)
         for number, (end, verdicts) in enumerate(overlapped(judged), first):
             verdicts = adjust("moment", verdicts, Context(incidents=self.incidents.verdicts(client.key)))
-            newest = partial(window_at, number)
+            newest, before = partial(window_at, number), partial(window_at, max(0, number - 1))
             recovery.refresh(self.incidents, client.key, verdicts, newest, end)
-            over = recovery.is_over(self.incidents, client.key, newest, self.modes, end)
+            over = recovery.is_over(self.incidents, client.key, newest, before, self.modes, end)
             self.changes += self.incidents.judged(client, verdicts, end, offset, over)
             self.changes += recovery.without_explained(self.incidents, client.key, end)
         return shown(verdicts, self.incidents, client.key)

@@ -66,7 +66,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
     taken.late += readings.take(state, taken.chunks, settings, numbers)
     bound_readings(state, settings, left_out)
     entries = [entry for chunk in chunks for entry in chunk.log_entries]
-    readings_arrived = any(clients for chunk in chunks for _, clients in chunk.clocks)
+    readings_arrived = any(clock.clients for chunk in chunks for clock in chunk.clocks)
     judged = due(state, entries, readings_arrived, now_ms, settings)
     taken.log_entries, late = process_log.take(state, judged, settings)
     also_seen.take(state, judged)
@@ -81,7 +81,8 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbers) -> tuple[list[Chunk], int]:
     """Drop data of ended clients that a collector has sent a second time.
 
-    Data of an ended client counts as sent a second time if the data has no sample after the client's end.
+    A sample of an ended client counts as sent a second time if the sample is not later than the client's end. Log lines
+    count only if no sample of the client is later.
 
     Returns the remaining chunks, and the number of dropped samples. `numbers`: maps the identity of each reporting
     client to the client's position in `state.all_clients`.
@@ -93,8 +94,18 @@ def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbe
         for identity, (_, last_ms) in client_times(chunks).items()
         if identity not in numbers and last_ms <= (state.ended.get(mark(identity)) or 0)
     )
-    kept = [without(chunk, repeated) for chunk in chunks]
-    return kept, sum(len(chunk.readings) for chunk in chunks) - sum(len(chunk.readings) for chunk in kept)
+    left = [_after_end(state, without(chunk, repeated), numbers) for chunk in chunks]
+    return left, sum(len(chunk.readings) for chunk in chunks) - sum(len(chunk.readings) for chunk in left)
+
+
+def _after_end(state: BucketState, chunk: Chunk, numbers: Numbers) -> Chunk:
+    """Return the chunk without those samples of ended clients that are not later than the client's end."""
+    if not chunk.all_clients:
+        return chunk
+    ended = [0 if one.identity in numbers else state.ended.get(mark(one.identity)) or 0 for one in chunk.all_clients]
+    rows = chunk.readings
+    rows, parts = kept(rows, chunk.topic_parts, rows.ts > np.array(ended, np.int64)[rows.client])
+    return replace(chunk, rows=rows.data(), parts=parts.data())
 
 
 def due(
@@ -263,13 +274,13 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
     and is never ahead of `now_ms`.
     """
     reported = sorted(clock for chunk in chunks for clock in chunk.clocks)
-    clocks = [clock for clock in reported if clock[1]] or reported
+    clocks = [clock for clock in reported if clock.clients] or reported
     if not clocks:
         return state.time_ms
-    weights = np.cumsum([max(1, clients) for _, clients in clocks])
-    middle = min(now_ms, clocks[int(np.searchsorted(weights, weights[-1] / 2))][0])
+    weights = np.cumsum([max(1, clock.clients) for clock in clocks])
+    middle = min(now_ms, clocks[int(np.searchsorted(weights, weights[-1] / 2))].time_ms)
     waits_ms = min(HELD_MS, max(0, now_ms - middle - SKEW_MS))
-    return max(state.time_ms, middle - waits_ms, min(middle, reported[0][0]))
+    return max(state.time_ms, middle - waits_ms, min(middle, reported[0].time_ms))
 
 
 def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
@@ -285,13 +296,20 @@ def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
     return min(before, state.idle_ms)
 
 
-def discount_outage(state: BucketState, before_ms: int) -> None:
+def discount_outage(state: BucketState, chunks: Sequence[Chunk], before_ms: int) -> None:
     """Record a gap in the data of all clients, so that it does not count as the silence of a single client.
 
-    The gap is a jump of the watermark by more than SHARED_MS (a minute). `before_ms`: the watermark before this step.
+    The gap is longer than SHARED_MS (a minute). It begins at the watermark of the last step with samples of clients. If
+    the watermark jumps without such samples, the monitor was paused, and the jump is a gap of its own. `before_ms`: the
+    watermark before this step.
     """
-    jump = state.time_ms - before_ms
-    if not before_ms or jump <= SHARED_MS:
-        return
-    state.shared.remember((before_ms, state.time_ms), None, state.time_ms)
-    state.incidents.discount_outage(jump)
+    begun = sorted(clock.begin_ms for chunk in chunks for clock in chunk.clocks if clock.clients)
+    begin_ms, until_ms = before_ms, state.time_ms
+    if begun:
+        begin_ms, until_ms = state.reported_ms or before_ms, min(begun[len(begun) // 2], state.time_ms)
+        state.reported_ms = state.time_ms
+    gap = until_ms - begin_ms
+    if begin_ms and gap > SHARED_MS:
+        state.reported_ms += gap if state.reported_ms and not begun else 0
+        state.shared.remember((begin_ms, until_ms), None, state.time_ms)
+        state.incidents.discount_outage(gap)

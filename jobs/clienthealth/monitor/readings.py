@@ -13,11 +13,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from clienthealth.measure.columns import Bools, Floats, Ints, begins, ranks
+from clienthealth.measure.columns import Bools, Floats, Ints, begins, or_zero, ranks
 from clienthealth.measure.packed import Chunk, Parts, Readings
 from clienthealth.measure.packer import SKEW_MS
 from clienthealth.model.clients import Client
-from clienthealth.model.metrics import CLIENT_METRICS, LEAST, UNDELIVERED
+from clienthealth.model.metrics import CLIENT_METRICS, LEAST, TOPIC_METRICS, UNDELIVERED
 from clienthealth.monitor.state import BucketState, Clients
 from clienthealth.settings import MonitorSettings
 
@@ -37,6 +37,11 @@ USUAL_INTERVAL_MS = 15_000
 SET_BACK_MS, STANDS_MS = 600_000, 45_000
 NEVER_MS, EVER_MS = -(1 << 62), 1 << 62
 
+#: For each kind of client, and for topics, the positions of the counters.
+_COUNTERS = {
+    of: np.flatnonzero([name.endswith("-total") for name in metrics])
+    for of, metrics in {**CLIENT_METRICS, "topic": TOPIC_METRICS}.items()
+}
 _UNDELIVERED = [list(CLIENT_METRICS["producer"]).index(name) for name in UNDELIVERED]
 
 
@@ -261,19 +266,37 @@ def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
     return [texts[at] for at in np.flatnonzero(used).tolist()], new_position
 
 
-def totals_added_up(readings: Readings, all_clients: Sequence[Client]) -> Readings:
-    """Return the samples with totals in place of deltas (OTLP)."""
+def totals_added_up(readings: Readings, parts: Parts, all_clients: Sequence[Client]) -> tuple[Readings, Parts]:
+    """Return the samples and their values per topic, with totals in place of deltas (OTLP)."""
     of_delta = np.unique(readings.client[readings.delta > 0])
     if not len(of_delta):
-        return readings
-    values = readings.values.copy()
-    for number in of_delta.tolist():
-        of_client = np.flatnonzero(readings.client == number)
-        for position, name in enumerate(CLIENT_METRICS[all_clients[number].kind]):
-            if name.endswith("-total"):
-                counted = values[of_client, position]
-                values[of_client, position] = np.where(np.isnan(counted), np.nan, np.nancumsum(counted))
-    return replace(readings, values=values)
+        return readings, parts
+    values, of_topics, client = readings.values.copy(), parts.values.copy(), readings.client[parts.row]
+    for kind in CLIENT_METRICS:
+        of_kind = [number for number in of_delta.tolist() if all_clients[number].kind == kind]
+        _add_up(values, np.flatnonzero(np.isin(readings.client, of_kind)), _COUNTERS[kind], readings.client)
+    rows = np.flatnonzero(np.isin(client, of_delta))
+    same = parts.thread, parts.partition, parts.topic, client
+    rows = rows[np.lexsort([column[rows] for column in same])]
+    _add_up(of_topics, rows, _COUNTERS["topic"], *same)
+    return replace(readings, values=values), replace(parts, values=of_topics)
+
+
+def _add_up(values: Floats, rows: Ints, counters: Ints, *same: Ints) -> None:
+    """Replace deltas by totals.
+
+    `rows`      the rows with deltas, in order. Adjacent rows that are equal in all columns `same` are added up
+    `counters`  the positions of the deltas in each row
+    """
+    where = np.ix_(rows, counters)
+    deltas = values[where]
+    totals = or_zero(deltas)
+    begin = np.flatnonzero(begins(*(column[rows] for column in same)))
+    position = np.arange(len(rows)) - np.repeat(begin, np.diff(begin, append=len(rows)))
+    for number in range(1, position.max(initial=0) + 1):
+        later = np.flatnonzero(position == number)
+        totals[later] += totals[later - 1]
+    values[where] = np.where(np.isnan(deltas), np.nan, totals)
 
 
 def skew_seconds(state: BucketState, now_ms: int) -> Floats:

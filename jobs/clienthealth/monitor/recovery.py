@@ -13,7 +13,7 @@ from functools import cache
 
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.verdicts import Status, Verdict
-from clienthealth.modes import LiveMode, Mode, modes
+from clienthealth.modes import MIN_READINGS, LiveMode, Mode, modes
 from clienthealth.monitor.adjust import explains
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.incidents import Change, Incidents, Transition
@@ -31,18 +31,25 @@ def shows(mode: Mode, window: ClientWindow) -> bool:
 
 
 def is_over(
-    incidents: Incidents, key: str, window: Callable[[], ClientWindow], in_force: Mapping[str, Mode], end_ms: int
+    incidents: Incidents,
+    key: str,
+    window: Callable[[], ClientWindow],
+    before: Callable[[], ClientWindow],
+    in_force: Mapping[str, Mode],
+    end_ms: int,
 ) -> Callable[[str], bool]:
     """Return a function that takes the id of a mode, and returns True if the client's incident of this mode is over.
 
-    `window`: returns the client's newest window, which ends at `end_ms`. `in_force`: all modes by id, with the
-    thresholds of the settings.
+    `window`: returns the client's newest window, which ends at `end_ms`. `before`: returns the window before the newest
+    one. It shows a recovery if the newest window has fewer than MIN_READINGS samples. `in_force`: all modes by id, with
+    the thresholds of the settings.
     """
 
     def over(mode_id: str) -> bool:
         mode, incident, newest = in_force[mode_id], incidents.of_client(key)[mode_id], window()
         recovered = mode.recovered if isinstance(mode, LiveMode) else None
-        if recovered is not None and recovered(newest, mode.thresholds):
+        several = next((w for at in (window, before) if len((w := at()).readings) >= MIN_READINGS), newest)
+        if recovered is not None and recovered(several, mode.thresholds):
             ends = [meaning for meaning in mode.lines if meaning.relief]
             ended = any(event in meaning for meaning in ends for event in newest.logs)
             return ended or newest.newest_ms - incident.seen_ms >= CALM_MS

@@ -193,6 +193,7 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
 class Kept(msgspec.Struct, kw_only=True):
     """The parts of a state that have the same form in memory and on disk.
 
+    `reported_ms`  the watermark of the last step with samples of clients; 0 before the first
     `idle_ms`      how long (ms) no input has arrived; pauses of the monitor do not count
     `stepped_ms`   time of this monitor's last step, by this machine's clock (epoch ms)
     `all_clients`  the clients that report
@@ -217,6 +218,7 @@ class Kept(msgspec.Struct, kw_only=True):
     """
 
     time_ms: int = 0
+    reported_ms: int = 0
     idle_ms: int = 0
     stepped_ms: int = 0
     waited_ms: int = 0
@@ -251,6 +253,11 @@ class BucketState(Kept, kw_only=True):
     names: list[str] = []
     log_entries: list[LogEntry] = []
     incidents: Incidents = msgspec.field(default_factory=Incidents)
+
+    @property
+    def outage_ms(self) -> int:
+        """How long (ms) no client has sent samples; pauses of the monitor do not count."""
+        return self.idle_ms + (self.time_ms - self.reported_ms if self.reported_ms else 0)
 
     @property
     def by_process(self) -> tuple[Memory[Any, Any], ...]:

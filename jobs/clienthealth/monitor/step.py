@@ -61,9 +61,10 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     """Process a batch for one bucket, and change `state` in place. `now_ms`: this machine's clock (epoch ms)."""
     published = Published()
     closed = readings.horizons(state, settings.monitor)
+    outage_ms = state.outage_ms
     before_ms, state.time_ms = state.time_ms, intake.clock(state, chunks, now_ms)
-    idle_ms = intake.idle(state, any(chunk.clocks for chunk in chunks), now_ms)
-    intake.discount_outage(state, before_ms)
+    intake.idle(state, any(chunk.clocks for chunk in chunks), now_ms)
+    intake.discount_outage(state, chunks, before_ms)
     taken = intake.take(state, chunks, settings.monitor, now_ms)
     published.late, published.left_out = taken.late, taken.left_out
     readings.renew_clients(state)
@@ -78,7 +79,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     for number in gone:
         published.add(departures.judge(bucket, number))
     published.end(recovery.expired(bucket, departures.keep(bucket)))
-    for number in departures.due_in_outage(bucket, idle_ms):
+    for number in departures.due_in_outage(bucket, min(outage_ms, state.outage_ms)):
         published.add(departures.judge(bucket, number, all_silent=True))
     published.records += departures.reminders(bucket, before_ms)
     published.minutes = minutes.finished(bucket, gone, published.changes, now_ms)

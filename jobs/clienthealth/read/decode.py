@@ -317,8 +317,8 @@ def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
     line.client = client = _identified(line.client, record)
     if line.ts_ms is None:
         line.ts_ms = record.ts_ms
-    elif line.dumps and record.ts_ms:
-        # A dump's time has no zone, so infer the zone from the record's time.
+    elif record.ts_ms and (line.dumps or line.ts_ms > record.ts_ms):
+        # A dump's time has no zone. A line from the future has a local time. Infer the zone from the record's time.
         line.ts_ms += zone_between(line.ts_ms, record.ts_ms) or 0
     if line.error is not None or client.is_too_long:
         return line.error or "oversized: a name"

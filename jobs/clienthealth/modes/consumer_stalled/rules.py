@@ -125,6 +125,17 @@ def idle(w: Windows, limits: Thresholds) -> Bools:
     return nothing
 
 
+def assigns(w: Windows) -> Bools:
+    """Return one flag per window: True if the consumer chose its partitions by assign(), so it is in no group.
+
+    No group removes such a consumer, however rarely it polls. It never joins a group and sends no heartbeats. If a
+    client reports only increments of its counters, it may have joined its group before its first sample.
+    """
+    from_start = np.array([client.whole for client in w.about()], np.bool_)
+    alone: Bools = (w.max("assigned-partitions") > 0) & (w.max("rebalance-total") == 0) & from_start
+    return alone & ~w.reported("last-heartbeat-seconds-ago")
+
+
 def takes(w: Windows) -> Bools:
     """Return one flag per window: True if a librdkafka consumer's positions rose, or its lag is 0 at the end."""
     positions = w.once_for_rows("consumer: positions", lambda: Column(w.summed("position")))
@@ -133,7 +144,7 @@ def takes(w: Windows) -> Bools:
 
 
 def too_long(w: Windows, limits: Thresholds) -> Bools:
-    """Return one flag per window: True if a consumer that must poll was outside poll() for too long.
+    """Return one flag per window: True if a group's consumer that must poll was outside poll() for too long.
 
     One of three signs is enough:
     - The consumer was outside poll() for max.poll.interval.ms (or the option's default).
@@ -148,7 +159,8 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
         configured = interval(sub)
         most = np.where(np.isnan(configured), limits.assumed_poll_interval_seconds, configured)
         hanging = sub.last("last-poll-seconds-ago") >= limits.suspect_share * most
-        suspected[some] = ((seconds[some] >= most) | hanging | left(sub, limits)) & ~idle(sub, limits)
+        long = (seconds[some] >= most) | hanging | left(sub, limits)
+        suspected[some] = long & ~idle(sub, limits) & ~assigns(sub)
     return suspected
 
 
@@ -170,10 +182,12 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
     A consumer that polls too rarely joins its group repeatedly, and its lag grows. Before each join, the consumer is
     outside poll() for about `seconds_away`. So if slow polls cause all joins, successive joins are about `seconds_away`
     apart. If the window is shorter than `seconds_away` × (number of joins − 1), other members caused some of the joins.
+    Other members also caused the joins if `seconds_away` is less than `suspect_share` of a known max.poll.interval.ms.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
     circles &= (away >= limits.circling_away_seconds) & (w.grown(lags(w)) > 0)
+    circles &= ~(away < limits.suspect_share * interval(w))
     return circles & ((rejoins - 1) * away <= lasted(w))
 
 

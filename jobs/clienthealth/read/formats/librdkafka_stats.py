@@ -83,7 +83,7 @@ def _of_producer(stats: Object, brokers: list[Object]) -> dict[str, float | None
 def _of_consumer(stats: Object, brokers: list[Object]) -> dict[str, float | None]:
     group = mapping(stats.get("cgrp"))
     lags = [
-        mapping(partition).get("consumer_lag")
+        _lag(mapping(partition))
         for topic in stats["topics"].values()
         for partition in mapping(mapping(topic).get("partitions")).values()
     ]
@@ -133,7 +133,7 @@ def _topics(topics: Object, producer: bool) -> Iterator[TopicMetrics]:
 def _of_partition(partition: Object, producer: bool, waiting: float | None) -> dict[str, float]:
     committed = measurement(partition.get("committed_offset"))
     fields = {
-        "records-lag": measurement(partition.get("consumer_lag")),
+        "records-lag": measurement(_lag(partition)),
         "position": measurement(partition.get("app_offset")),
         # Older versions of librdkafka write `commited_offset`.
         "committed-offset": committed if committed is not None else measurement(partition.get("commited_offset")),
@@ -149,6 +149,11 @@ def _of_partition(partition: Object, producer: bool, waiting: float | None) -> d
         fields["start-offset"] = measurement(partition.get("lo_offset"))
         fields["end-offset"] = measurement(partition.get("hi_offset"))
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _lag(partition: Object) -> Any:
+    """Return a partition's lag; None if the consumer lost the partition. librdkafka goes on to report its last lag."""
+    return None if partition.get("desired") is False else partition.get("consumer_lag")
 
 
 def _sum(partition: Object, one: str, other: str) -> float | None:

@@ -14,7 +14,7 @@ from clienthealth.model.samples import Subject, unusable
 from clienthealth.model.telemetry import Identity, Snapshot
 from clienthealth.model.values import measurement, millis
 from clienthealth.read.formats import Format, Record
-from clienthealth.read.formats._otlp import AGENT_INTERVAL_MS, Metric, Points, metric, resource_of, subject_of
+from clienthealth.read.formats._otlp import AGENT_INTERVAL_MS, KIP714, Metric, Points, metric, resource_of, subject_of
 from clienthealth.read.formats._protobuf import (
     DELTA,
     NO_VALUE,
@@ -30,6 +30,7 @@ from clienthealth.settings import IdentitySettings
 REMEMBERED_BYTES = 16_000_000
 #: The name of every metric of a Kafka client contains this text.
 _OURS = b"kafka."
+_PUSHED = KIP714.encode()
 _END, _START_AND_END, _DOUBLE, _WHOLE = map(struct.Struct, ("<Q", "<QcQ", "<d", "<q"))
 _STARTS, _ENDS, _AS_DOUBLE, _AS_INT = b"\x11", b"\x19", b"\x21", b"\x31"
 #: An unpacked scope has four items per data point: the bytes before the point, its times, its value's tag, its value.
@@ -235,12 +236,14 @@ def _decode(record: Record) -> list[Snapshot] | None:
         request = message_of("Metrics", record.data)
     except ValueError:
         return None
-    taken: dict[bytes, Points] = {}
+    taken: dict[bytes | int, Points] = {}
     broken = 0
     ids = tuple(record.identity.otlp_client_id)
     for resource in request.resources:
         described = resource.resource
-        points = taken.get(described) or taken.setdefault(described, Points(_resource(described, record.identity)))
+        # A push (KIP-714) repeats its resource for each metric. Otherwise, a repeated resource is another report.
+        report = described if any(_PUSHED in scope for scope in resource.scopes) else len(taken)
+        points = taken.get(report) or taken.setdefault(report, Points(_resource(described, record.identity)))
         for scope in resource.scopes:
             try:
                 _SHAPES.read(scope, points, ids)

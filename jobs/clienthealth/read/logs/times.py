@@ -72,7 +72,7 @@ _MONTHS = {name: number for number, name in enumerate(month_abbr) if name}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ZONES = {"EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7}
 _ZONES |= {"CET": 1, "CEST": 2, "EET": 2, "EEST": 3}
-_HALF_DAY, _DAY_LONG = timedelta(hours=12), timedelta(days=1)
+_HALF_DAY, _DAY_LONG, _HALF_YEAR = timedelta(hours=12), timedelta(days=1), timedelta(days=182)
 _CLOCKS_DIFFER = timedelta(minutes=10)
 _ORDERS = (("y", "m", "d"), ("d", "m", "y"), ("m", "d", "y"))
 
@@ -252,7 +252,9 @@ class Times:
         """Return the time from the groups of a match; None for an impossible time."""
         if "a" in parts:
             parts |= zip(self.order, (parts["a"], parts["b"], parts["c"]), strict=True)
-        if (moment := _moment(parts, self.day)) is None:
+        # A log may pause for months, so a date without a year gets the year that is nearest to the last line's date.
+        day = self.day + _HALF_YEAR if self.day is not None and self.last is not None and "d" in parts else self.day
+        if (moment := _moment(parts, day)) is None:
             return None
         self.ahead_ms = round((moment.utcoffset() or timedelta()) / timedelta(milliseconds=1))
         self.day = moment.date()
