@@ -251,6 +251,8 @@ def test_pods_are_restricted(values: Mapping[str, Any]) -> None:
         assert (context["runAsNonRoot"], context["seccompProfile"]) == (True, {"type": "RuntimeDefault"})
         assert context.get("runAsUser") == (None if values else 10001)
         assert spec["automountServiceAccountToken"] is False
+        # Kubernetes' variables for services begin with KAFKA_HEALTH_ if the release is named kafka-health.
+        assert spec["enableServiceLinks"] is False
         assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys()
         kinds = {next(iter(volume.keys() - {"name"})) for volume in spec["volumes"]}
         assert kinds <= {"projected", "emptyDir", "persistentVolumeClaim"}

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
+from http.client import BadStatusLine
+from typing import NoReturn
 
 import pytest
 
 from clienthealth.ops import doctor
 from clienthealth.ops.cli import main
 from clienthealth.ops.doctor import Check, Finding, State, checks, machine
-from clienthealth.settings import Settings
+from clienthealth.ops.doctor.servers import limits, servers
+from clienthealth.settings import MonitorSettings, ReviewSettings, Settings
 
 
 def finds(*states: State) -> Check:
@@ -75,3 +79,15 @@ def test_what_starts_spark_is_last_and_alone_is_announced() -> None:
     *quick, (announcement, last) = checks()
     assert last is machine.places_work and "Spark" in announcement
     assert {printed for printed, _ in quick} == {""}
+
+
+def test_a_server_that_does_not_speak_http_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def greet(*_: object, **__: object) -> NoReturn:
+        raise BadStatusLine("SSH-2.0-OpenSSH_9.6\r\n")
+
+    monkeypatch.setattr("urllib.request.urlopen", greet)
+    monitor = dataclasses.replace(MonitorSettings(), metrics_port=9309)
+    settings = Settings(review=ReviewSettings(prometheus_url="http://127.0.0.1:22"), monitor=monitor)
+    why = "BadStatusLine: SSH-2.0-OpenSSH_9.6."
+    assert next(servers(settings)).text == f"Prometheus at http://127.0.0.1:22 does not answer: {why}"
+    assert next(limits(settings)).text.endswith(f"does not answer at http://127.0.0.1:9309/metrics: {why}")

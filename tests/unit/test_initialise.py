@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -135,6 +136,16 @@ def test_mistakes_are_reported_and_nothing_is_written(
     assert ended.value.code == 2
     assert sentence in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_d_at_a_question_ends_it_like_ctrl_c(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True, readline=lambda: ""))
+    with pytest.raises(SystemExit) as ended:
+        main(["init", "--out", str(tmp_path / "health.toml")])
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == ""
 
 
 def test_a_file_that_is_there_is_not_overwritten(

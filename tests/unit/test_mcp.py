@@ -11,8 +11,9 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from http.client import BadStatusLine
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from mcp import Client, StdioServerParameters
@@ -132,6 +133,15 @@ def test_without_its_exporter_it_reports_that() -> None:
         port = taken.getsockname()[1]
     failed, answer = ask(server(Settings(), asker(f"http://127.0.0.1:{port}", "")), "unhealthy_clients")
     assert failed and f"the exporter at http://127.0.0.1:{port} does not answer" in answer
+
+
+def test_a_server_that_does_not_speak_http_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def greet(*_: object, **__: object) -> NoReturn:
+        raise BadStatusLine("SSH-2.0-OpenSSH_9.6")
+
+    monkeypatch.setattr("urllib.request.urlopen", greet)
+    with pytest.raises(ValueError, match=r"the exporter at http://h:22 does not answer: SSH-2\.0-OpenSSH_9\.6"):
+        asker("http://h:22", "")("clients")
 
 
 @pytest.mark.long

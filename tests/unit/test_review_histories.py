@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from clienthealth.model.errors import SettingsError
+from clienthealth.model.errors import InputError, SettingsError
 from clienthealth.ops.cli.review import clusters, with_histories
 from clienthealth.settings import ReviewSettings, Settings
 
@@ -21,6 +21,8 @@ def test_histories_come_from_the_command_line_or_from_the_settings() -> None:
     assert histories("s3a://one/x=y", settings=several) == [("", "s3a://one/x=y")]
     with pytest.raises(SettingsError, match="write each value as CLUSTER=DIR"):
         histories("/eu", "us=/us")
+    with pytest.raises(InputError, match="cluster 'eu' has two histories, /a and /b"):
+        histories("eu=/a", "eu=/b")
 
 
 @pytest.mark.parametrize("name", ["", "../eu", "a/b", ".hidden"])

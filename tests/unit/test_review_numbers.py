@@ -40,6 +40,19 @@ def test_states(unhealthy: int, state: str) -> None:
     assert Budget(Minutes(ok=1000 - unhealthy, confirmed=unhealthy), 0.99).state == state
 
 
+@pytest.mark.parametrize(("observed", "target", "unhealthy"), [(10_080, 0.9, 1008), (1_260_000, 0.9999, 126)])
+def test_a_share_that_equals_the_target_spends_the_whole_budget(observed: int, target: float, unhealthy: int) -> None:
+    budget = Budget(Minutes(ok=observed - unhealthy, confirmed=unhealthy), target)
+    assert (budget.spent, budget.left, budget.state) == (1, 0, "nearly spent")
+
+
+def test_an_overspent_budget_is_shown_as_over() -> None:
+    # The budget is 500 of 100,000 client-minutes, and 502 are spent.
+    overall = ServiceSlo("", 1, 0.995, [Minutes(ok=99_498, confirmed=502)])
+    shown = {figure.name: figure.value.replace(NB, " ") for figure in content.list_figures(review(overall=overall))}
+    assert shown["Error budget"] == "< 1 % over"
+
+
 def test_nothing_observed_is_no_data_and_not_health() -> None:
     budget = Budget(Minutes(unknown=60), 0.995)
     assert (budget.minutes.sli, budget.spent, budget.state) == (None, None, "no data")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from clienthealth.model.errors import InputError
+from clienthealth.ops.cli import main
 from clienthealth.review.period import Period, period
 
 SATURDAY = datetime(2026, 11, 21, 7, 30, tzinfo=UTC)
@@ -74,3 +75,22 @@ def test_steps_of_a_week_are_hours_and_of_a_quarter_of_an_hour_minutes() -> None
     assert Period(utc("2026-11-09"), utc("2026-11-16")).step(168) == 60
     assert Period(utc("2026-11-09"), utc("2026-11-16")).step(10) == 1440
     assert Period(utc("2026-11-21T07:10"), utc("2026-11-21T07:25")).step(10) == 2
+
+
+def test_parts_of_a_long_period_consist_of_whole_shorter_parts() -> None:
+    year = Period(utc("2026-01-01"), utc("2027-01-01"))
+    # Seven parts of 56 days are the fewest multiples of 28 days that cover 365 days in at most ten parts.
+    assert (year.step(168), year.step(10)) == (7 * 1440, 56 * 1440)
+
+
+def test_a_period_that_has_not_ended_is_reviewed_until_now() -> None:
+    week = period(None, None, "2026-W47", SATURDAY)
+    assert week.until(SATURDAY) == Period(utc("2026-11-16"), utc("2026-11-21T07:31"))
+    assert week.until(utc("2026-11-23T08:00")) == week
+
+
+def test_a_period_in_the_future_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["review", "--from", "9998-01"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "kafka-health: the period begins in the future (9998-01-01 00:00 UTC)\n"

@@ -8,6 +8,8 @@ from datetime import UTC, date, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
+
 from clienthealth.configuration.owners import Owner
 from clienthealth.review.actions import Action
 from clienthealth.review.clusters import side_by_side, write_all
@@ -30,10 +32,24 @@ def sentences(value: object) -> list[str]:
 def test_an_empty_week_reports_missing_data() -> None:
     assert sentences(review()) == [
         "No client was observed this week, so the clients' health is unknown.",
-        "No failure was found this week; the monitor did not run for 7 d (100.0 % of the week), so nothing is known of "
-        "that time.",
-        "To do: find out why the monitor had no data.",
+        "No failure was found this week; in 7 d (100.0 % of the week), no record arrived, so nothing is known of that "
+        "time.",
+        "To do: find out why no record arrived for 7 d (Mon 9 Nov 00:00 – Mon 16 Nov 00:00).",
     ]
+
+
+@pytest.mark.parametrize(
+    ("lasts", "task"),
+    [
+        (4, "Nothing needs a decision today."),
+        (60, "To do: find out why no record arrived for 1 h (Mon 9 Nov 10:00 – 11:00)."),
+    ],
+)
+def test_only_a_long_gap_is_a_task(lasts: int, task: str) -> None:
+    begins = (WEEK.start + timedelta(hours=10 * n) for n in range(1, 16))
+    gaps = tuple(Period(begin, begin + timedelta(minutes=lasts)) for begin in begins)
+    reviewed = review(quality=Quality(10_080, gaps, (), 0, 0))
+    assert sentences(reviewed)[2] == task
 
 
 def test_a_first_good_week() -> None:
@@ -174,8 +190,8 @@ def test_a_gap_is_shown_as_no_data() -> None:
     gap = Period(datetime(2026, 11, 12, tzinfo=UTC), datetime(2026, 11, 13, tzinfo=UTC))
     one = service("orders-api", FINE)
     page = details(review(overall=one, services=[one], quality=Quality(10_080, (gap,), (), 0, 10_080)))
-    assert 'class="blind" title="no data; the monitor did not run for 1' in page
-    assert "The monitor did not run in the gaps below" in page
+    assert 'class="blind" title="no data; no record arrived in 1' in page
+    assert "No record arrived in the gaps below" in page
 
 
 def test_a_review_of_a_quarter_of_an_hour_speaks_of_periods_and_times() -> None:

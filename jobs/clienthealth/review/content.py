@@ -143,8 +143,8 @@ def list_figures(review: Review) -> Iterator[Figure]:
     counts = ("incidents", "confirmed", "open")
     incidents, confirmed, open_ = (number(sum(getattr(theme, name) for theme in review.themes)) for name in counts)
     yield Figure("Healthy client-minutes", healthy(overall), f"target {percent(review.target)}")
-    left = percent(None if budget.spent is None else 1 - budget.spent, 0)
-    yield Figure("Error budget left", left, f"{number(budget.left)} of {number(budget.size)} client-minutes")
+    rest = left(None if budget.spent is None else 1 - budget.spent)
+    yield Figure("Error budget", rest, f"{number(budget.left)} of {number(budget.size)} client-minutes")
     target = f"target {number(review.lost_records_target)}: {overall.lost.state}"
     yield Figure("Records lost", lost(overall.lost.records), target)
     yield Figure("Incidents", incidents, f"{confirmed} confirmed, {open_} still open")
@@ -155,7 +155,7 @@ def list_figures(review: Review) -> Iterator[Figure]:
         state = "within" if idle <= allowed else "beyond"
         yield Figure("Noise budget", f"{number(idle)} of {number(allowed)}", f"needless pages, {state} the target")
     yield Figure("Clients", number(overall.clients), f"{number(overall.minutes.observed)} client-minutes")
-    gaps = f"{minutes(quality.gap_minutes)} without data" if quality.gap_minutes else "no gap"
+    gaps = f"{minutes(quality.gap_minutes)} without records" if quality.gap_minutes else "no gap"
     yield Figure("Watched", percent(quality.watched / quality.minutes, 1), gaps)
 
 
@@ -238,9 +238,9 @@ def describe_watch(review: Review) -> str:
     """Describe the share of the period that was watched, and the share of client-minutes that could not be judged."""
     quality, overall = review.quality, review.overall.minutes
     every = overall.unknown + overall.observed
-    gaps = "The monitor did not run in the gaps below. In a gap, a client counts as neither healthy nor unhealthy."
+    gaps = "No record arrived in the gaps below. In a gap, a client counts as neither healthy nor unhealthy."
     sentences = [
-        f"The monitor watched {minutes(quality.watched)} of {minutes(quality.minutes)} "
+        f"Records arrived in {minutes(quality.watched)} of {minutes(quality.minutes)} "
         f"({percent(quality.watched / quality.minutes, 1)}).",
         gaps if quality.gaps else "There was no gap.",
         f"{number(quality.unknown)} client-minutes ({percent(overall.unknown / every if every else None, 1)}) "
@@ -308,6 +308,8 @@ def trend_of(slo: ServiceSlo) -> list[str]:
 
 #: Smallest change of the healthy share that the headline calls better or worse.
 LEVEL = 0.00005
+#: The headline asks for the cause of a gap of at least LONG_GAP minutes. Short gaps are normal if clients send rarely.
+LONG_GAP = 60
 
 
 def headline(review: Review) -> tuple[str, str, str]:
@@ -361,9 +363,7 @@ def _wrong(review: Review) -> str:
     blind = ""
     if gap:
         share = percent(gap / review.quality.minutes, 1)
-        blind = (
-            f"; the monitor did not run for {minutes(gap)} ({share} of the {unit}), so nothing is known of that time"
-        )
+        blind = f"; in {minutes(gap)} ({share} of the {unit}), no record arrived, so nothing is known of that time"
     if not review.themes:
         return f"No failure was found this {unit}{blind}."
     worst, rest = review.themes[0], len(review.themes) - 1
@@ -423,6 +423,8 @@ def _next(review: Review) -> str:
         todo.append(f"send again the records that {listing(_owned(review, losing))} lost, if their source has them")
     if needless := _needless(review):
         todo.append(needless)
-    if review.quality.gap_minutes:
-        todo.append("find out why the monitor had no data")
+    longest = max(review.quality.gaps, key=lambda gap: gap.minutes, default=None)
+    if longest and longest.minutes >= LONG_GAP:
+        span = stretch(longest.start, longest.end)
+        todo.append(f"find out why no record arrived for {minutes(longest.minutes)} ({span})")
     return f"To do: {'; '.join(todo)}." if todo else "Nothing needs a decision today."

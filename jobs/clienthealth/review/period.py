@@ -61,13 +61,23 @@ class Period:
         shift = count * (self.end - self.start)
         return Period(self.start - shift, self.end - shift)
 
+    def until(self, now: datetime) -> Period:
+        """Return the part of the period before the end of the current minute.
+
+        Raises InputError if the period begins after `now`.
+        """
+        if self.start > now:
+            raise InputError(f"the period begins in the future ({self.start:%Y-%m-%d %H:%M} UTC)")
+        return Period(self.start, min(self.end, now.replace(second=0, microsecond=0) + MINUTE))
+
     def step(self, most: int) -> int:
         """Return the length (minutes) of the parts into which the period is divided. The last part may be shorter.
 
         `most`: maximum number of parts. The length is the shortest of STEPS that gives at most `most` parts. If all of
-        STEPS give more parts, the length is the period's length divided by `most`, rounded up.
+        STEPS give more parts, the length is a multiple of the last of STEPS.
         """
-        return next((step for step in STEPS if step * most >= self.minutes), -(-self.minutes // most))
+        longest = -(-self.minutes // (most * STEPS[-1])) * STEPS[-1]
+        return next((step for step in STEPS if step * most >= self.minutes), longest)
 
 
 def period(begin: str | None, end: str | None, week: str | None, now: datetime) -> Period:

@@ -170,7 +170,7 @@ def heat(review: Review) -> list[HeatRow]:
             last = -(-((end - review.period.start) // MINUTE) // review.slot_minutes)
             totals = total(slo.slots.get(n, Minutes()) for n in range(first, last))
             blind = gap_minutes(review.quality.gaps, start, end)
-            note = f"; the monitor did not run for {minutes(blind)}" if blind else ""
+            note = f"; no record arrived in {minutes(blind)}" if blind else ""
             if not totals.observed:
                 reason = f"{totals.unknown} client-minutes could not be judged" if totals.unknown else "no data"
                 cells.append(Cell("blind", "?" if totals.unknown else "–", reason + note))

@@ -123,7 +123,8 @@ class Budget:
     @property
     def size(self) -> float:
         """The unhealthy client-minutes that the target allows."""
-        return (1 - self.target) * self.minutes.observed
+        # Without rounding, a healthy share equal to the target could overspend the budget by a rounding error.
+        return round((1 - self.target) * self.minutes.observed, 6)
 
     @property
     def spent(self) -> float | None:

@@ -216,7 +216,12 @@ def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[li
         rows.append((HEALTH, key, value, None) if fit else (REJECT, key, None, headers_of(too_large, None)))
     minutes, changes = published.minutes, published.changes
     rows += [(MINUTE, None, _json(minute), None) for minute in minutes]
-    rows += [(CHANGE, None, change_row(change, now_ms), None) for change in changes]
+    earlier: Counter[tuple[str, str]] = Counter()
+    for change in changes:
+        # Readers of the history sort an incident's changes by `observed`, so it must differ also within a batch.
+        incident = change.client.key, change.verdict.mode
+        rows.append((CHANGE, None, change_row(change, now_ms + earlier[incident]), None))
+        earlier[incident] += 1
     summary = Summary(
         rows={HEALTH: len(published.records), MINUTE: len(minutes), CHANGE: len(changes)},
         changes=[(*kind, n) for kind, n in Counter((c.verdict.mode, c.change) for c in changes).items()],

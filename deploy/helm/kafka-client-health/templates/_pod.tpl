@@ -30,6 +30,8 @@ spec:
   serviceAccountName: {{ . }}
   {{- end }}
   automountServiceAccountToken: false
+  {{- /* Kubernetes' variables for services, such as KAFKA_HEALTH_SERVICE_HOST, would be read as settings. */}}
+  enableServiceLinks: false
   securityContext:
     runAsNonRoot: true
     {{- with $root.Values.runAs.user }}

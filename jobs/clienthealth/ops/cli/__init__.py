@@ -130,8 +130,9 @@ class _OfCommand(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit with its exit code.
 
-    The exit code is 130 on Ctrl-C, and 141 if the reader of the output is gone. A HealthError prints
-    only its message, and sets the exit code. If `argv` is None, the arguments of this process are used.
+    The exit code is 130 on Ctrl-C, or on Ctrl-D at a question, and 141 if the reader of the output is gone. A
+    HealthError prints only its message, and sets the exit code. If `argv` is None, the arguments of this process are
+    used.
     """
     args = list(sys.argv[1:] if argv is None else argv)
     sys.excepthook = _defect
@@ -142,7 +143,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     try:
         parsed = parser_for(name).parse_args(args)
         sys.exit(parsed.run(parsed))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, EOFError):
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()

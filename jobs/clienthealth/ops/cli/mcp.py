@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import http.client
 import json
 import tempfile
 import urllib.error
@@ -67,7 +68,7 @@ def asker(url: str, user: str, password: str = "") -> Ask:
             with error:
                 why = error.read(500).decode(errors="replace")
             raise ValueError(f"the exporter refuses the request: {error.code} {why}") from None
-        except (OSError, ValueError) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:
             raise ValueError(f"the exporter at {url} does not answer: {error}") from None
 
     return ask

@@ -36,7 +36,7 @@ def run_review(args: argparse.Namespace) -> int:
     if args.mail:
         check(settings.review)
     now = datetime.now(UTC)
-    reviewed = period(args.begin, args.end, args.week, now)
+    reviewed = period(args.begin, args.end, args.week, now).until(now)
     out = args.out or inside(settings.review.out, reviewed.label)
     settings = placed(replace(settings, review=replace(settings.review, out=out)))
     with TemporaryDirectory(prefix="kafka-client-health-review-") as scratch:
@@ -104,7 +104,8 @@ def with_histories(settings: Settings, options: Sequence[str]) -> Settings:
 
     `options`: the values of `--history`, each DIR or CLUSTER=DIR.
 
-    Raises SettingsError if `--history` is repeated and one of its values lacks `CLUSTER=`.
+    Raises SettingsError if `--history` is repeated and one of its values lacks `CLUSTER=`, and InputError if two values
+    name the same cluster.
     """
     named = [option.partition("=") for option in options if _NAMED.match(option)]
     if len(options) == 1 and not named:
@@ -112,7 +113,12 @@ def with_histories(settings: Settings, options: Sequence[str]) -> Settings:
         return replace(settings, monitor=monitor, review=replace(settings.review, histories={}, environments={}))
     if len(named) < len(options):
         raise SettingsError("--history is given several times: write each value as CLUSTER=DIR")
-    histories = {cluster: location for cluster, _, location in named}
+    histories: dict[str, str] = {}
+    for cluster, _, location in named:
+        if cluster in histories:
+            both = f"{histories[cluster]} and {location}"
+            raise InputError(f"--history: cluster '{cluster}' has two histories, {both}: give one, or use another name")
+        histories[cluster] = location
     if not named:
         return settings
     environments = {name: env for name, env in settings.review.environments.items() if name in histories}

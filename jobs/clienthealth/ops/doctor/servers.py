@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import http.client
 import json
 import time
 import urllib.error
@@ -35,7 +36,7 @@ def servers(settings: Settings) -> Iterator[Finding]:
         url = address.rstrip("/")
         try:
             yield from check(about, url)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError) as error:
             yield Finding(about, "failed", f"{about.capitalize()} at {url} does not answer: {_reason(error)}.")
 
 
@@ -93,7 +94,7 @@ def _reason(error: Exception) -> str:
         return f"status {error.code}"
     if isinstance(error, urllib.error.URLError):
         return str(getattr(error.reason, "strerror", None) or error.reason)
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {error}".strip()
 
 
 def limits(settings: Settings) -> Iterator[Finding]:
@@ -109,7 +110,7 @@ def limits(settings: Settings) -> Iterator[Finding]:
     try:
         with urllib.request.urlopen(url, timeout=MONITOR_SECONDS) as response:
             families = [*text_string_to_metric_families(response.read().decode())]
-    except (OSError, ValueError) as error:
+    except (OSError, http.client.HTTPException, ValueError) as error:
         text = f"Limits: {at_most}. The monitor does not answer at {url}: {_reason(error)}."
         yield Finding("limits", "skipped", text)
         return
