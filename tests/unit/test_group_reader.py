@@ -148,6 +148,7 @@ def share_topic(tp: TopicPartition, start: int) -> dict[str, Any]:
 
 
 ASSIGNMENT = bytes.fromhex("0000 00000001 0006") + b"orders" + bytes.fromhex("00000002 00000000 00000001 ffffffff")
+NULL_PARTITIONS = ASSIGNMENT[:14] + b"\xff" * 8
 
 
 def description(client: str, **more: Any) -> dict[str, Any]:
@@ -361,7 +362,7 @@ def test_an_unsupported_request_is_reported_once_and_affects_no_other(caplog: py
     assert cluster.connections == 1, "a new connection would not change it"
 
 
-@pytest.mark.parametrize("assignment", [b"", b"\0", ASSIGNMENT[:-9], b"\xff" * 40])
+@pytest.mark.parametrize("assignment", [b"", b"\0", ASSIGNMENT[:-9], b"\xff" * 40, NULL_PARTITIONS])
 def test_an_assignment_of_other_bytes_costs_its_owner_alone(assignment: bytes) -> None:
     cluster = kinds(classic=description("web", member_assignment=assignment))
     groups = {group.type: group for group in reader(cluster).read().groups}
@@ -482,6 +483,16 @@ def test_an_idle_group_without_members_is_read_less_and_less_often() -> None:
     left = [10 * number for number, names in enumerate(readings) if "1-left" in names]
     assert left[:11] == list(range(0, 110, 10)), "a tenth of the time for which it stood"
     assert {later - earlier for earlier, later in pairwise(left) if earlier >= 700} == {60}, "but once a minute"
+
+
+def test_groups_and_members_are_read_after_the_clock_was_set_back() -> None:
+    cluster = Cluster("1-left", "1-used")
+    cluster.states["1-used"], cluster.owners["1-used"] = "Stable", description("web")
+    readings = read_at(cluster, [*range(0, 700, 10), -3600])
+    assert readings[-1] == ["1-left", "1-used"]
+    before = cluster.asked.count("members")
+    read_at(cluster, [0, -3600])
+    assert cluster.asked.count("members") == before + 2
 
 
 def test_a_group_is_read_at_once_when_a_member_joins() -> None:

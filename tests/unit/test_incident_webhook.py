@@ -25,6 +25,7 @@ from tests.support.waiting import eventually
 
 SECRET = b"a secret of more than a few characters"
 KEY = "orders-api|web-7:31337|order-producer"
+NO_HTTP = 0
 
 
 class Receiver:
@@ -37,7 +38,11 @@ class Receiver:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 receiver.got.append(({name.lower(): value for name, value in self.headers.items()}, body))
-                self.send_response(receiver.codes.pop(0) if len(receiver.codes) > 1 else receiver.codes[0])
+                code = receiver.codes.pop(0) if len(receiver.codes) > 1 else receiver.codes[0]
+                if code == NO_HTTP:
+                    self.wfile.write(b"\x15\x03\x01\x00\x02\x02\x46")
+                    return
+                self.send_response(code)
                 self.send_header("Location", "/elsewhere")
                 self.send_header("Content-Length", "0")
                 self.end_headers()
@@ -126,6 +131,7 @@ def test_events_are_signed_over_their_id_time_and_body(tmp_path: Path, secret: b
     ("codes", "attempts", "sent", "dropped"),
     [
         ((503, 429, 204), 3, 1, 0),
+        ((NO_HTTP, 204), 2, 1, 0),
         ((400,), 1, 0, 1),
         # A redirected POST would reach the next server as a GET.
         ((302,), 1, 0, 1),

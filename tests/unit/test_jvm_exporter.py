@@ -169,6 +169,18 @@ def test_wrong_answers(status: int, content: bytes, message: str) -> None:
         Jolokia(url, 2.0).read({"x:*": ()})
 
 
+def test_an_answer_that_is_not_http_is_an_error() -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.wfile.write(b"garbled")
+
+        def log_message(self, format: str, *args: Any) -> None:
+            return
+
+    with serving(Handler) as url, pytest.raises(JolokiaError, match="garbled"):
+        Jolokia(url, 2.0).read({"x:*": ()})
+
+
 def test_a_silent_agent_is_an_error_in_time() -> None:
     released = threading.Event()
 

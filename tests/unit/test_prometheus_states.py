@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -66,6 +67,23 @@ def test_tombstone_removes(states: States) -> None:
     states.put(KEY, None, NOW_MS)
     assert (states.live(), rendered(states)) == ([], "")
     states.put(KEY, None, NOW_MS)
+
+
+def test_an_old_tombstone_that_is_read_again_removes_no_newer_state(states: States) -> None:
+    put(states, deadlock())
+    states.put(KEY, None, NOW_MS - 1)
+    assert shown(states) == [("order-producer", 0)]
+
+
+def test_an_old_tombstone_that_is_read_again_removes_no_group_of_another_exporter(clock: Clock) -> None:
+    states = States(replace(Settings(), prometheus=replace(Settings().prometheus, shard="1/2")), clock)
+    for number in range(20):
+        put(states, group(f"billing-{number}"))
+    name, *_ = states._elsewhere
+    states.put(name.encode(), None, NOW_MS - 1)
+    assert name in states._elsewhere
+    states.put(name.encode(), None, NOW_MS)
+    assert name not in states._elsewhere
 
 
 OTHER = record(client_id="another")
@@ -237,3 +255,8 @@ def test_newest_is_the_youngest_moment_spoken_of(states: States) -> None:
     put(states, healthy(end_ms=NOW_MS - 90_000))
     assert states.newest == NOW_MS / 1000 - 50
     assert json.loads(states.live()[0].raw)["window_end"] == NOW_MS - 90_000
+
+
+def test_newest_is_no_later_than_its_record_when_a_clients_clock_is_ahead(states: States) -> None:
+    put(states, record(last_seen=NOW_MS + 290_000))
+    assert (states.newest, states.newest_of) == (NOW_MS / 1000, {"clients": NOW_MS / 1000})

@@ -22,6 +22,7 @@ from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 from clienthealth.model import canonical
 from clienthealth.model.clients import Client, ClientProcess, key_parts
 from clienthealth_exporters.python_client import Reporter, aio, kafka_python, report
+from clienthealth_exporters.python_client.confluent import reporting
 from clienthealth_exporters.python_client.kafka_python import connection_of, library_metrics, watch
 from clienthealth_exporters.python_client.probes import (
     ATTRIBUTE,
@@ -280,6 +281,21 @@ def test_polls_are_timed_and_positions_known() -> None:
     assert [t["topic"] for t in probe.topics()] == ["audit"]
 
 
+def test_a_partition_that_was_lost_has_no_lag_after_the_next_poll() -> None:
+    clock = Clock()
+    probe, consumer = ConsumerProbe(clock), Consumer(clock)
+    watch(consumer, probe)
+    orders, audit = TopicPartition("orders", 0), TopicPartition("audit", 1)
+    consumer.assigned = {orders, audit}
+    consumer.batches = [{orders: [SimpleNamespace(offset=47)], audit: [SimpleNamespace(offset=9)]}]
+    consumer.poll()
+    assert probe.metrics()["records-lag-max"] == 40
+    consumer.assigned = {orders}
+    consumer.poll()
+    assert probe.metrics()["records-lag-max"] == 2
+    assert [t["topic"] for t in probe.topics()] == ["orders"]
+
+
 def test_a_poll_under_way_counts() -> None:
     clock = Clock()
     probe = ConsumerProbe(clock)
@@ -387,6 +403,29 @@ def test_a_reporter_needs_the_name_of_its_service(monkeypatch: pytest.MonkeyPatc
         report(confluent_kafka.Producer)
     with pytest.raises(TypeError, match=r"pass a class to report\(\)"):
         report(confluent_kafka.Producer({}), service="orders-api")
+
+
+class FullProducer(confluent_kafka.Producer):
+    def produce(self, topic: str, *values: Any, **_: Any) -> None:
+        if not values:
+            raise BufferError("Local: Queue full")
+
+    def produce_batch(self, topic: str, messages: list[dict[str, Any]], *_: Any, **__: Any) -> int:
+        for message in messages[1:]:
+            message["_error"] = "Local: Queue full"
+        return 1
+
+
+def test_a_record_that_a_full_queue_refuses_is_neither_sent_nor_lost() -> None:
+    producer = reporting(FullProducer, lambda *_: None, 10.0)({"bootstrap.servers": "127.0.0.1:1"})
+    producer.produce("orders", b"x")
+    with pytest.raises(BufferError):
+        producer.produce("orders")
+    messages: list[dict[str, Any]] = [{"value": b"x"}, {"value": b"y"}]
+    assert producer.produce_batch("orders", messages) == 1
+    assert [message.get("_error") for message in messages] == [None, "Local: Queue full"]
+    metrics = producer.__dict__[ATTRIBUTE].metrics()
+    assert (metrics["record-send-total"], metrics["record-error-total"], metrics["queue-records"]) == (2, 0, 2)
 
 
 class AioProducer(aiokafka.AIOKafkaProducer):  # type: ignore[misc]

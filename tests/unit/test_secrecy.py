@@ -112,6 +112,10 @@ WITHIN = (
     f"https://host/?access_token={PLANTED}",
     f'ScramLoginModule required username="u" password="{PLANTED} with \\" blanks";',
     f"password = '{PLANTED}'",
+    json.dumps({"password": PLANTED, "a": 1}, separators=(",", ":")),
+    json.dumps({"sasl.jaas.config": f'required password="{PLANTED}";'}, separators=(",", ":")),
+    json.dumps({"config": f'required password="a \\" {PLANTED}";'}),
+    json.dumps(json.dumps({"password": PLANTED}, separators=(",", ":"))),
     PEM,
     f"PEM in a line: {PEM}",
 )
@@ -170,8 +174,14 @@ def test_what_is_no_secret_stays(text: str) -> None:
     assert redacted(text) == text
 
 
+LONG = (
+    *("a." * 200_000, "password" * 50_000, "https://" * 50_000, "-----BEGIN PRIVATE KEY-----" * 5_000),
+    *('password":' * 50_000, 'password=\\"' * 50_000, 'password=\\"' + "\\" * 200_000, "token" + "\\" * 200_000),
+)
+
+
 def test_long_text_is_searched_in_no_time() -> None:
-    for text in ("a." * 200_000, "password" * 50_000, "https://" * 50_000, "-----BEGIN PRIVATE KEY-----" * 5_000):
+    for text in LONG:
         redacted(text)
 
 

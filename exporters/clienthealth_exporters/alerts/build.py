@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from clienthealth.configuration.installation import KEPT, dashboard_uid, filled, kept_labels, listed, runbooks
 from clienthealth.configuration.owners import OWNER_LABELS, Owners, read_owners
+from clienthealth.model.errors import SettingsError
 from clienthealth.modes import modes
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.limits import BURNS, LIMITS
@@ -27,18 +28,23 @@ _EXAMPLE = {"pager": "payments-oncall", "team": "payments"}
 
 
 def routes_of(owners: Owners, text: str) -> str:
-    """Return `text` (alertmanager.yml) with the routes and receivers of `owners` in place of the examples."""
+    """Return `text` (alertmanager.yml) with the routes and receivers of `owners` in place of the examples.
+
+    Raises SettingsError if two teams or two pagers get the same file name.
+    """
     pagers = [owner.pager for owner in owners.teams() if owner.pager]
     names = {"pager": pagers, "team": [owner.team for owner in owners.teams()]}
 
     def each(match: re.Match[str]) -> str:
         kind, block = match[1], match[2]
-        blocks = []
+        blocks, files = [], dict[str, str]()
         for name in dict.fromkeys(names[kind]):
             matched = json.dumps(name, ensure_ascii=False).replace("'", "''")
             # `file` is the name of the pager or team, with `-` in place of characters such as `/`. The file with the
             # receiver's secret has this name.
             file = re.sub(r"[^\w.-]+", "-", name)
+            if (other := files.setdefault(file, name)) != name:
+                raise SettingsError(f"[owners] files: {kind}s '{other}' and '{name}' get the same file name '{file}'")
             of_owner = block.replace(json.dumps(_EXAMPLE[kind]), matched)
             blocks.append(re.sub(rf"(: |/|#){_EXAMPLE[kind]}\b", rf"\g<1>{file}", of_owner))
         return "".join(blocks)
@@ -49,7 +55,8 @@ def routes_of(owners: Owners, text: str) -> str:
 def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
     """Write rules, alertmanager.yml and notification templates into the folder `out`. Return the paths of the files.
 
-    Raises SettingsError if a file of owners is unreadable, or if a label in the settings is invalid.
+    Raises SettingsError if a file of owners is unreadable, if two owners get the same file name, or if a label in the
+    settings is invalid.
     """
     routes = routes_of(read_owners(settings.owners.files), (FILES / "alertmanager.yml").read_text(encoding="utf-8"))
     written = []

@@ -263,7 +263,7 @@ class GroupReader:
         def due(name: str) -> bool:
             description = self._described.get(name)
             return states[name] not in MEMBERLESS and (
-                description is None or description.state != states[name] or now - description.at >= every
+                description is None or description.state != states[name] or not 0 <= now - description.at < every
             )
 
         def ask(groups: Sequence[str]) -> dict[str, Any]:
@@ -342,14 +342,14 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
             with suppress(struct.error, ValueError, IndexError):
                 if group.protocol_type == "consumer":
                     decoded = ConsumerProtocolAssignment.decode(row.member_assignment)
-                    given = [(part.topic, part.partitions) for part in decoded.assigned_partitions]
+                    given = [(part.topic, part.partitions) for part in decoded.assigned_partitions or ()]
         elif hasattr(row.assignment, "active_tasks"):
             tasks = row.assignment.active_tasks
             given = [(topic, task.partitions) for task in tasks for topic in topics.get(task.subtopology_id, ())]
         else:
             given = [(part.topic_name, part.partitions) for part in row.assignment.topic_partitions]
         member = Member(row.client_id, row.member_id, row.client_host, getattr(row, "member_epoch", None))
-        yield member, [TopicPartition(topic, number) for topic, numbers in given for number in numbers]
+        yield member, [TopicPartition(topic, number) for topic, numbers in given for number in numbers or ()]
 
 
 @dataclass(slots=True)
@@ -379,7 +379,7 @@ class Pace:
             name
             for name, seen in self._seen.items()
             if seen.state == states[name] and (seen.state in MEMBERLESS or seen.failing)
-            if now - seen.at < min(self._longest, WAIT_RATIO * (seen.at - seen.since))
+            if 0 <= now - seen.at < min(self._longest, WAIT_RATIO * (seen.at - seen.since))
         }
         return states.keys() - wait
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import time
 import urllib.error
@@ -91,7 +92,7 @@ class Jolokia:
                         raise JolokiaError(f"{self.url}: the answer is not complete after {self._timeout:g} s")
         except urllib.error.HTTPError as error:
             raise JolokiaError(f"{self.url}: HTTP {error.code} {error.reason}") from error
-        except (OSError, urllib.error.URLError) as error:
+        except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise JolokiaError(f"{self.url}: {getattr(reason, 'strerror', None) or reason}") from error
         try:

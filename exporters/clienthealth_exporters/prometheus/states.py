@@ -167,17 +167,11 @@ class States:
     def put(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
         """Process a record of `client-health`. If `value` is None, the client is removed.
 
-        `timestamp_ms`: when the monitor wrote the record (epoch ms).
+        `timestamp_ms`: when the monitor wrote the record (epoch ms); not positive if unknown.
         """
         name = (key or b"").decode("utf-8", "replace")
         if value is None:
-            with self._lock:
-                if (ended := self._states.pop(name, None)) is not None:
-                    self._keep_if_failed(ended)
-                    self._version += 1
-                self._version += self._elsewhere.pop(name, None) is not None
-            if ended is not None:
-                self.changed(ended, None)
+            self._remove(name, timestamp_ms / 1000 if timestamp_ms > 0 else inf)
             return
         if not self._owned(key or b""):
             self._note(name, value, timestamp_ms / 1000)
@@ -197,10 +191,26 @@ class States:
                 self._version += 1
                 self.history.note(state)
             subject = GROUPS if state.client.kind == "group" else CLIENTS
-            self._newest[subject] = max(self._newest.get(subject, 0.0), state.seen)
+            # `seen` may come from a client whose clock is ahead.
+            self._newest[subject] = max(self._newest.get(subject, 0.0), min(state.seen, state.written))
             self._written = max(self._written, state.written)
         if kept:
             self.changed(current, state)
+
+    def _remove(self, key: str, written: float) -> None:
+        """Remove a client whose removal was written at `written`, unless its record is newer.
+
+        After a lost connection, the topic is read again from its beginning, and contains old removals.
+        """
+        with self._lock:
+            ended = self._states.get(key)
+            if written < (ended.written if ended is not None else self._elsewhere.get(key, ("", -inf))[1]):
+                return
+            if ended is not None:
+                self._keep_if_failed(self._states.pop(key))
+            self._version += ended is not None or self._elsewhere.pop(key, None) is not None
+        if ended is not None:
+            self.changed(ended, None)
 
     @property
     def newest(self) -> float | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import http.client
 import json
 import logging
 import threading
@@ -167,7 +168,7 @@ class Webhook:
                 self._dropped(f"the receiver refused the event with {error.code}")
                 return True
             self._complain(f"the receiver answers {error.code}")
-        except (OSError, ValueError) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:
             self._complain(f"the receiver does not answer: {error}")
         return False
 

@@ -153,11 +153,10 @@ def _producing(method: Any) -> Callable[..., Any]:
             args = (*args[:_POSITION], settled, *alias)
         else:
             kwargs["on_delivery"] = settled
-        try:
-            return method(self, topic, *args, **kwargs)
-        except BaseException:
-            count.gave_up()
-            raise
+        # If the queue is full, `method` raises BufferError. The application may then send the same record again.
+        returned = method(self, topic, *args, **kwargs)
+        count.taken()
+        return returned
 
     return produce
 
@@ -168,16 +167,13 @@ def _producing_batch(method: Any) -> Callable[..., Any]:
         own = next(filter(callable, (*named, *args[1:])), None)
         settled = [_callback(self, topic, one.get("callback") or own) for one in messages]
         given = [{**one, "callback": callback} for one, (callback, _) in zip(messages, settled, strict=True)]
-        taken: Any = False
-        try:
-            taken = method(self, topic, given, *args[:1], **kwargs)
-            return taken
-        finally:
-            for one, its, (_, count) in zip(messages, given, settled, strict=True):
-                if "_error" in its or taken is False:
-                    count.gave_up()
-                if "_error" in its:
-                    one["_error"] = its["_error"]
+        returned = method(self, topic, given, *args[:1], **kwargs)
+        for one, its, (_, count) in zip(messages, given, settled, strict=True):
+            if "_error" in its:
+                one["_error"] = its["_error"]
+            else:
+                count.taken()
+        return returned
 
     return produce_batch
 
@@ -191,7 +187,6 @@ def _callback(producer: Any, topic: str, own: Callable[..., object] | None) -> t
     own = own or producer.__dict__[_ON_DELIVERY]
     timed = probe.timed(own) if own is not None else None
     count, began = probe.topic(topic), probe.clock()
-    count.taken()
     sampled = probe.sampled(began)
 
     def settled(error: Any, message: Any) -> object:

@@ -287,6 +287,7 @@ class ConsumerProbe:
         self._between = Durations()
         self._consumed = 0
         self._partitions: dict[Any, list[int]] = {}
+        self._reported = False
         self._drained = (clock(), 0.0)
 
     @contextmanager
@@ -317,15 +318,17 @@ class ConsumerProbe:
                 self._consumed += len(batch)
                 counts = self._partitions.get(partition)
                 if counts is None and len(self._partitions) < MAX_TOPICS:
-                    # Reading the assignment takes time, so read it only when records of a new partition arrive.
-                    assigned = consumer.assignment()
-                    self._partitions = {tp: kept for tp, kept in self._partitions.items() if tp in assigned}
                     counts = self._partitions[partition] = [0, 0, 0]
                 if counts is not None:
                     position = batch[-1].offset + 1
                     counts[0] += len(batch)
                     counts[1] = position
                     counts[2] = max(0, (consumer.highwater(partition) or position) - position)
+            # Reading the assignment takes time, so read it only at the first poll after each call of metrics().
+            if self._reported and self._partitions:
+                self._reported = False
+                assigned = consumer.assignment()
+                self._partitions = {tp: kept for tp, kept in self._partitions.items() if tp in assigned}
 
     def metrics(self) -> dict[str, float]:
         """Return the counts so far, and the times measured since metrics() was last called.
@@ -339,7 +342,7 @@ class ConsumerProbe:
             if self._polling and self._last_began is not None:
                 in_poll += now - self._last_began
             since, before = self._drained
-            self._drained = (now, in_poll)
+            self._drained, self._reported = (now, in_poll), True
             between = self._between.drain()
             ended, polling, consumed = self._last_ended, self._polling, self._consumed
             lags = [lag for _, _, lag in self._partitions.values()]

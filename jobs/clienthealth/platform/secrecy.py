@@ -22,7 +22,10 @@ _PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \
 #: Group 1 of `_USER` and of `_GIVEN` is the text that `redacted` keeps.
 _USER = re.compile(r"(://)[^/?#\s'\"]*@")
 _NAME = r"(?:passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key)[\w.-]{0,80}"
-_GIVEN = re.compile(rf"((?i:{_NAME})[\"']?\s*(?:=|:\s)\s*)(\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|[^\s\"',;&)}}\]]+)")
+_GIVEN = re.compile(
+    rf"((?i:{_NAME})\\*[\"']?\s*(?:=|:\s|(?<=[\"']):|:(?=\\*[\"']))\s*)"
+    r"(?:\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|(\\+[\"'])(?s:.)*?(?:(?<!\\)\2|\Z)|[^\s\"',;&)}\]]+)"
+)
 
 
 def is_secret(name: str) -> bool:
