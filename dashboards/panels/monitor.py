@@ -41,8 +41,13 @@ def _latency(by: str, share: float) -> str:
 
 
 def age_of_newest() -> str:
-    """Return a query for the age of the newest record (s); with several installations, for the largest age."""
-    return f"max({_age(listed(KEPT), 'exporter_newest_record_timestamp_seconds')})"
+    """Return a query for the age of the newest record (s); with several installations, for the largest age.
+
+    Data of groups counts only if no client has data, as in the alert KafkaClientHealthStale.
+    """
+    newest, by = f"{_P}_exporter_newest_record_timestamp_seconds", listed(KEPT)
+    of_clients = f'max by ({by}) ({newest}{{of!="groups", {OF_KEPT}}})'
+    return f"max(time() - (\n{of_clients}\nor\nmax by ({by}) ({newest}{{{OF_KEPT}}})\n))"
 
 
 def page() -> Page:

@@ -45,4 +45,4 @@ def test_what_is_declared_is_missed_though_it_was_never_there(tmp_path: Path) ->
 
 def test_topics_of_logs_are_those_of_the_settings() -> None:
     text = rules(replace(Settings(), topics=TopicSettings(logs=("app.lines",))))["watchdog.yml"]
-    assert text.count(r'source_topic!~"app\\.lines"') == 3
+    assert text.count(r'source_topic!~"app\\.lines"') == 2

@@ -23,7 +23,7 @@ from clienthealth_exporters.prometheus.series import ALL_FAMILIES
 from dashboards.build import boards
 from dashboards.page import rendered
 from dashboards.panels import failure_mode
-from dashboards.panels.monitor import BEHIND_SECONDS, REJECTED_RATIO, STALE_SECONDS
+from dashboards.panels.monitor import BEHIND_SECONDS, REJECTED_RATIO, STALE_SECONDS, age_of_newest
 from tests.support.alert_rules import ROOT, alerts, recordings
 from tests.support.dashboard_reading import BUILT_IN, panels
 from tests.support.known_metrics import known_labels
@@ -100,6 +100,13 @@ def test_limits_of_the_monitor_are_those_of_the_watchdog() -> None:
     assert f"> {STALE_SECONDS}\n" in exprs["KafkaClientHealthInputSilent"]
     assert f"> {BEHIND_SECONDS}\n" in exprs["KafkaClientHealthFallingBehind"]
     assert exprs["KafkaClientHealthRejectsRising"].endswith(f"> {REJECTED_RATIO}")
+
+
+def test_age_of_the_newest_record_is_that_of_the_alert_on_old_verdicts() -> None:
+    (rule,) = (rule for rule in ALERTS if rule.name == "KafkaClientHealthStale")
+    shown = re.sub(r',? ?(cluster|env)=~"[^"]*"', "", age_of_newest()).replace("{}", "")
+    age = " ".join(shown.removeprefix("max(").removesuffix(")").split())
+    assert f"{age} > {STALE_SECONDS}" in " ".join(rule.condition.split())
 
 
 @each_board

@@ -243,6 +243,12 @@ def test_hostile_names_of_owners_stay_within_their_matcher() -> None:
     assert teams == [{"receiver": "a-b-c--tickets", "matchers": ['team="a\'b\\"c: #"']}]
 
 
+def test_two_teams_with_the_same_file_name_are_an_error_that_names_both() -> None:
+    teams = Owners([Row(Owner(team), (), (), "") for team in ("acme/payments", "acme payments")])
+    with pytest.raises(SettingsError, match="teams 'acme/payments' and 'acme payments' get the same file name"):
+        routes_of(teams, (FILES / "alertmanager.yml").read_text("utf-8"))
+
+
 #: TIERS: `carts` has an owner of tier 3, so its failure opens a ticket.
 TIERS = """
 rule_files: [rules.yml]
