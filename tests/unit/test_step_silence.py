@@ -157,3 +157,13 @@ def test_a_jump_of_the_watermark_between_samples_is_no_outage(every: int, trigge
     (opened, *_) = changes(monitor)
     assert (opened.client.client_id, opened.verdict.mode, opened.change) == ("p0", NOT_CLOSED, "opened")
     assert "p0:1" not in {client.instance for client in monitor.state.all_clients}
+
+
+@pytest.mark.parametrize(("every", "silent"), [(10, 65), (30, 90), (60, 150)])
+def test_no_client_is_accused_after_an_outage_of_a_minute_or_two(every: int, silent: int) -> None:
+    monitor, begin = Stepped(), 12 * every
+    for end in range(5, begin + silent + 8 * every, 5):
+        times = [time for time in range(end - 5, end) if not begin <= time < begin + silent]
+        arrived = [(time, n) for time in times for n in range(12) if (time - n * every // 12) % every == 0]
+        monitor.batch([reading(time, f"p{n}", every, used=BUFFER / 2) for time, n in arrived], end + 1)
+    assert not changes(monitor)

@@ -300,16 +300,16 @@ def discount_outage(state: BucketState, chunks: Sequence[Chunk], before_ms: int)
     """Record a gap in the data of all clients, so that it does not count as the silence of a single client.
 
     The gap is longer than SHARED_MS (a minute). It begins at the watermark of the last step with samples of clients. If
-    the watermark jumps without such samples, the monitor was paused, and the jump is a gap of its own. `before_ms`: the
-    watermark before this step.
+    the watermark jumps without such samples, the monitor was paused, and the jump is a gap of its own. A jump is no gap
+    if the samples in `chunks` cover it. `before_ms`: the watermark before this step.
     """
     begun = sorted(clock.begin_ms for chunk in chunks for clock in chunk.clocks if clock.clients)
-    begin_ms, until_ms = before_ms, state.time_ms
+    begin_ms, covered = before_ms, False
     if begun:
-        begin_ms, until_ms = state.reported_ms or before_ms, min(begun[len(begun) // 2], state.time_ms)
-        state.reported_ms = state.time_ms
-    gap = until_ms - begin_ms
-    if begin_ms and gap > SHARED_MS:
+        begin_ms, state.reported_ms = state.reported_ms or before_ms, state.time_ms
+        covered = begun[len(begun) // 2] <= begin_ms
+    gap = state.time_ms - begin_ms
+    if begin_ms and gap > SHARED_MS and not covered:
         state.reported_ms += gap if state.reported_ms and not begun else 0
-        state.shared.remember((begin_ms, until_ms), None, state.time_ms)
+        state.shared.remember((begin_ms, state.time_ms), None, state.time_ms)
         state.incidents.discount_outage(gap)
