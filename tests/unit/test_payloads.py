@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any
 
 import pytest
@@ -157,6 +158,20 @@ def test_a_registry_that_wants_to_know_its_readers_is_shown_their_certificate(tm
             with pytest.raises(ServiceError, match="does not answer"):
                 metrics(framed(7), replace(made.settings, registry=stranger))
     assert made.asked == ["/schemas/ids/7"]
+
+
+def test_an_address_that_does_not_speak_http_is_a_registry_that_does_not_answer() -> None:
+    class Ssh(StreamRequestHandler):
+        def handle(self) -> None:
+            self.rfile.readline()
+            self.wfile.write(b"SSH-2.0-OpenSSH_9.2\r\n")
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Ssh) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        made = Registry(url=f"http://127.0.0.1:{server.server_address[1]}")
+        with pytest.raises(ServiceError, match=r"does not answer: SSH-2\.0-OpenSSH_9\.2"):
+            metrics(framed(7), made.settings)
+        server.shutdown()
 
 
 def test_a_registry_that_comes_back_has_delayed_its_records(caplog: pytest.LogCaptureFixture) -> None:

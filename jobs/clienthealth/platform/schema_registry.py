@@ -6,6 +6,7 @@ without an answer is repeated for at most `[registry] patience_seconds` and then
 
 from __future__ import annotations
 
+import http.client
 import json
 import logging
 import ssl
@@ -138,7 +139,7 @@ class _Client:
                         f"the schema registry {self._settings.url} refuses the request: {why}; check [registry] "
                         "user, password_file, cert_file"
                     ) from None
-            except (OSError, ValueError) as error:
+            except (OSError, http.client.HTTPException, ValueError) as error:
                 why = str(getattr(error, "reason", error))
             if time.monotonic() + pause > deadline:
                 raise ServiceError(
