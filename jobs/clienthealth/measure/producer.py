@@ -240,8 +240,10 @@ def stalls(w: Windows) -> Stalls:
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))
-    w = w.at(np.arange(len(w)))
-    w.lo = np.where(w.hi > w.lo, np.maximum(w.lo, _process_begins(w)[w.hi - 1]), w.lo)
+    begins = np.where(w.hi > w.lo, np.maximum(w.lo, _process_begins(w)[w.hi - 1]), w.lo)
+    if (begins > w.lo).any():
+        w = w.at(np.arange(len(w)))
+        w.lo = begins
     counts, progress = w.reported(delivered(w)), delivered(w).values[w.rows]
     if not counts.all():
         answered = np.where(w.reported("request-latency-avg")[w.window_of_row], answers(w).values[w.rows], np.nan)

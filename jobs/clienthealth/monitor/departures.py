@@ -43,7 +43,7 @@ def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
     state = bucket.state
     if not state.outage_ms:
         return []
-    silent = np.maximum(0, (state.reported_ms or state.time_ms) - state.clients.last_seen)
+    silent = np.maximum(0, state.outage_begin_ms - state.clients.last_seen)
     after = np.maximum(OUTAGE_MS, OUTAGE_INTERVALS * state.clients.every + OUTAGE_MS - silent)
     numbers = np.flatnonzero((after > before_ms) & (after <= state.outage_ms))
     state.clients.published[numbers] = 0
@@ -60,7 +60,7 @@ def departed(bucket: Bucket) -> list[int]:
     last_seen = state.clients.last_seen
     silent = state.time_ms - last_seen
     usual = OVERDUE * state.clients.every
-    for begin, end in (*state.shared, (state.reported_ms or state.time_ms, state.time_ms)):
+    for begin, end in (*state.shared, (state.outage_begin_ms, state.time_ms)):
         silent -= np.where(end - begin > usual, np.maximum(0, end - np.maximum(begin, last_seen)), 0)
     gone: list[int] = np.flatnonzero(silent >= bucket.gaps + 1000 * bucket.settings.absence.watermark_seconds).tolist()
     return gone

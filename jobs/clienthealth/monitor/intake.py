@@ -100,9 +100,9 @@ def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbe
 
 def _after_end(state: BucketState, chunk: Chunk, numbers: Numbers) -> Chunk:
     """Return the chunk without those samples of ended clients that are not later than the client's end."""
-    if not chunk.all_clients:
-        return chunk
     ended = [0 if one.identity in numbers else state.ended.get(mark(one.identity)) or 0 for one in chunk.all_clients]
+    if not any(ended):
+        return chunk
     rows = chunk.readings
     rows, parts = kept(rows, chunk.topic_parts, rows.ts > np.array(ended, np.int64)[rows.client])
     return replace(chunk, rows=rows.data(), parts=parts.data())
@@ -283,17 +283,16 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
     return max(state.time_ms, middle - waits_ms, min(middle, reported[0].time_ms))
 
 
-def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
-    """Update `state.idle_ms`, the time (ms) without input, and return its old value; return 0 if input has arrived.
+def idle(state: BucketState, arrived: bool, now_ms: int) -> None:
+    """Update `state.idle_ms`, the time (ms) without input. `arrived`: True if input has arrived.
 
     A step adds at most AWAKE_MS (20 s) to the time without input. If more time has passed since the previous step, the
     machine was asleep, and time asleep does not count.
     """
     passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
-    before, state.stepped_ms = state.idle_ms, now_ms
-    state.idle_ms = 0 if arrived else before + passed
+    state.stepped_ms = now_ms
+    state.idle_ms = 0 if arrived else state.idle_ms + passed
     state.waited_ms += passed if state.waiting else 0
-    return min(before, state.idle_ms)
 
 
 def discount_outage(state: BucketState, chunks: Sequence[Chunk], before_ms: int) -> None:

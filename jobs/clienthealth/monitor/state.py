@@ -255,9 +255,14 @@ class BucketState(Kept, kw_only=True):
     incidents: Incidents = msgspec.field(default_factory=Incidents)
 
     @property
+    def outage_begin_ms(self) -> int:
+        """The watermark of the last step with samples of clients; before the first such step, the present watermark."""
+        return self.reported_ms or self.time_ms
+
+    @property
     def outage_ms(self) -> int:
         """How long (ms) no client has sent samples; pauses of the monitor do not count."""
-        return self.idle_ms + (self.time_ms - self.reported_ms if self.reported_ms else 0)
+        return self.idle_ms + self.time_ms - self.outage_begin_ms
 
     @property
     def by_process(self) -> tuple[Memory[Any, Any], ...]:
